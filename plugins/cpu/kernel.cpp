@@ -243,6 +243,12 @@ Result<std::unique_ptr<Constants>> Kernel::bindConstants(const MortiseAddress *i
   for (size_t i = 0; inputs && i < pointers.size(); ++i)
     pointers[i] = pointer(inputs[i]);
   auto constants = std::make_unique<Constants>(std::move(pointers), hashBits);
+  // An executable for typical values of symbols would read constants to other ends than they have.
+  const bool isSized = std::all_of(region->inputs, region->inputs + region->input_count, [](const MortiseValue *input) {
+    return !(input->flags & MORTISE_VALUE_CONSTANT) || isStatic(*input->type);
+  });
+  if (units && !isSized)
+    return constants;
   Result<std::unique_ptr<Bound>> bound = bind(*executable, constants->inputs);
   if (!bound)
     return bound.error();

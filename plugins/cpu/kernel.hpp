@@ -74,7 +74,7 @@ Result<std::unique_ptr<Bound>> bind(const Executable &executable, const Inputs &
 struct Constants {
   Constants(std::vector<const void *> pointers, uint32_t hashBits) : inputs(std::move(pointers), hashBits) {}
   Inputs inputs;
-  std::unique_ptr<Bound> bound; // of the kernel's own executable
+  std::unique_ptr<Bound> bound; // of the kernel's own executable; NULL where extents of constants are symbols
 };
 
 // The executable of a region with symbols for one set of values.

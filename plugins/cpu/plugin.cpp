@@ -95,7 +95,7 @@ struct CpuPlugin : PluginAdaptor<CpuPlugin> {
     Result<std::unique_ptr<Constants>> made = kernel.bindConstants(inputs);
     if (!made)
       return made.error();
-    uint64_t bytes = (*made)->bound->bytes;
+    const uint64_t bytes = (*made)->bound ? (*made)->bound->bytes : 0;
     return Packed<Constants>{std::move(*made), bytes};
   }
 

@@ -231,6 +231,17 @@ TEST(Symbolic, InstancesShareTheirWeights) {
   EXPECT_LE(compiled->instanceBytes, compiled->packedBytes) << "of " << few.size() << " shapes together";
 }
 
+// The first shape is smaller than typical values, for which nothing may be read.
+TEST(Symbolic, ConstantsOfAnySize) {
+  checkShapes(
+      [](Network &net, int64_t batch, int64_t width) {
+        const ValueId x = net.input(MORTISE_F32, {batch, width});
+        net.output(net.linear(x, net.weight({5, width})));
+        net.output(net.op("exp", {net.weight({width})}));
+      },
+      {{2, 3}, {3, 200}});
+}
+
 TEST(Symbolic, ManyThreadsMakeAndRunInstances) {
   auto build = [](Network &net, int64_t batch, int64_t tokens) {
     ValueId x = net.input(MORTISE_F32, {batch, tokens});
