@@ -134,7 +134,7 @@ private:
     std::unique_ptr<OneNode> narrow, wide = nullptr;   // wide: NULL when the op's attributes fix its dtype
     std::vector<std::vector<double>> accumulated = {}; // how far roundings of sums move each element of the results
     std::vector<double> drift = {}; // and those that go one way: of the first result, or of each row's mean (centred)
-    std::vector<std::vector<bool>> rounds = {};        // elements that the dtype does not represent exactly
+    std::vector<std::vector<bool>> rounds = {}; // elements that the dtype does not represent exactly
   };
   Result<void> addStep(const MortiseNode &node);
   void findRoundings(Step &step);
@@ -213,8 +213,9 @@ Result<void> Runs::addStep(const MortiseNode &node) {
     const std::vector<double> x = loaded(*node.operands[0], exact);
     const auto length = static_cast<size_t>(std::max<int64_t>(step.kind.length, 1));
     for (size_t row = 0; row + length <= x.size(); row += length)
-      step.drift.push_back(conformance::drift(std::span(x).subspan(row, length), accumulatorRoundoff(node.results[0]->type->dtype)) /
-                           static_cast<double>(length));
+      step.drift.push_back(
+          conformance::drift(std::span(x).subspan(row, length), accumulatorRoundoff(node.results[0]->type->dtype)) /
+          static_cast<double>(length));
   }
   return {};
 }

@@ -6,8 +6,8 @@
 #include "one_node.hpp"
 
 #include <mortise/conformance/error_bounds.hpp>
-#include <mortise/reference/formats.hpp>
 #include <mortise/ops.hpp>
+#include <mortise/reference/formats.hpp>
 #include <mortise/reference/unrounded.hpp>
 
 #include <algorithm>
@@ -281,11 +281,15 @@ Result<Doubles> meanBound(const Subject &of) {
 // A partial product may lie below the normal numbers, and what is lost there is multiplied by the other factors.
 Result<Doubles> productBound(const Subject &of, const std::function<double(size_t)> &factors) {
   Result<Doubles> larger = of.with([](size_t, double value) { return std::max(1.0, std::abs(value)); });
-  if (larger)
-    for (size_t i = 0; i < larger->size(); ++i)
-      (*larger)[i] = factors(i) <= 1 ? 0
-                                     : of.growth(factors(i) - 1) * std::abs(of.y[i]) +
-                                           of.underflows(factors(i)) * (*larger)[i];
+  for (size_t i = 0; larger && i < larger->size(); ++i) {
+    double &error = (*larger)[i];
+    if (factors(i) <= 1)
+      error = 0;
+    else if (error > largestFinite(of.accumulator)) // in another order the product is infinite in between
+      error = INFINITY;
+    else
+      error = of.growth(factors(i) - 1) * std::abs(of.y[i]) + of.underflows(factors(i)) * error;
+  }
   return larger;
 }
 Result<Doubles> reduceProdBound(const Subject &of) {

@@ -42,7 +42,8 @@ Exactness exactnessOf(const MortiseValue &value) {
   const Op op = opOf(node);
   if (keepsBits(op))
     return Exactness::Bits;
-  // A kernel of both ops may keep what is between them in more bits. The larger of two is rounded alike, before or after.
+  // A kernel of both ops may keep what is between them in more bits. The larger of two is rounded alike, before or
+  // after.
   if (isChained(node) && rounds(op))
     return Exactness::Bounded;
   if ((op == Op::Put || op == Op::ScatterAlong || op == Op::ScatterNd)) {
