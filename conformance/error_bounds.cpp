@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <mortise/conformance/error_bounds.hpp>
 
+#include "drift.hpp"
 #include "one_node.hpp"
 
 #include <mortise/reference/formats.hpp>
@@ -38,6 +39,9 @@ enum class Sums { none, sum, operand, logarithm, normal, quotient, centred };
 struct Kind {
   Sums sums = Sums::none;
   int64_t length = 1;
+  // The terms are elements of the operands, so that what roundings alike add up to follows from them (drift.hpp).
+  bool ofElements = false;
+  bool isDivided = false; // by the length
 };
 
 Kind kindOf(const MortiseNode &node) {
@@ -54,13 +58,13 @@ Kind kindOf(const MortiseNode &node) {
   if (op == "convolution")
     return {Sums::sum, product(dims(operand(1)).subspan(1))};
   if (op == "reduce_sum" || op == "mean")
-    return {Sums::sum, extents(node, 0, "axes")};
+    return {Sums::sum, extents(node, 0, "axes"), true, op == "mean"};
   if (op == "sum_pool")
-    return {Sums::sum, product(intsAttribute(node, "window"))};
+    return {Sums::sum, product(intsAttribute(node, "window")), true};
   if (op == "cumsum")
-    return {Sums::sum, extent(intAttribute(node, "axis"))};
+    return {Sums::sum, extent(intAttribute(node, "axis")), true};
   if ((op == "put" || op.starts_with("scatter_")) && stringAttribute(node, "mode") == "add")
-    return {Sums::sum, 1 + elementCount(operand(1))};
+    return {Sums::sum, 1 + elementCount(operand(1)), true};
   if (op == "reduce_prod")
     return {Sums::normal, extents(node, 0, "axes")};
   if (op == "gelu")
@@ -85,6 +89,12 @@ Kind kindOf(const MortiseNode &node) {
   if (op == "attention")
     return {Sums::normal, std::max(operand(0).dims[operand(0).rank - 1], operand(1).dims[operand(1).rank - 2])};
   return {};
+}
+
+// Noise of roundings that all go one way, up or down. `drift` may be reached, so the bound has to be that at least:
+// twice as much, for there may be several such sums, whose noise adds up by squares.
+double oneWay(double drift, std::mt19937_64 &random) {
+  return drift > 0 ? 2 * drift / confidence * (random() % 2 ? 1 : -1) : 0;
 }
 
 double load(int32_t dtype, const std::byte *data, size_t i) {
@@ -123,11 +133,13 @@ private:
     Kind kind;
     std::unique_ptr<OneNode> narrow, wide = nullptr;   // wide: NULL when the op's attributes fix its dtype
     std::vector<std::vector<double>> accumulated = {}; // how far roundings of sums move each element of the results
-    std::vector<std::vector<bool>> rounds = {};        // elements that the dtype does not represent exactly
+    std::vector<double> drift = {}; // and those that go one way: of the first result, or of each row's mean (centred)
+    std::vector<std::vector<bool>> rounds = {}; // elements that the dtype does not represent exactly
   };
   Result<void> addStep(const MortiseNode &node);
   void findRoundings(Step &step);
   void accumulate(Step &step);
+  std::vector<double> driftOf(Step &step, const std::vector<double> &sums);
   static double accumulatorShare(const Step &step);
   static bool movesOperands(const Step &step) { return step.kind.sums >= Sums::normal && step.wide; }
   static void offCentre(const Step &step, const std::vector<std::vector<double>> &operands, std::vector<double> &result,
@@ -197,6 +209,14 @@ Result<void> Runs::addStep(const MortiseNode &node) {
   findRoundings(step);
   if (step.wide && step.kind.sums != Sums::none && !movesOperands(step))
     accumulate(step);
+  if (step.wide && step.kind.sums == Sums::centred) {
+    const std::vector<double> x = loaded(*node.operands[0], exact);
+    const auto length = static_cast<size_t>(std::max<int64_t>(step.kind.length, 1));
+    for (size_t row = 0; row + length <= x.size(); row += length)
+      step.drift.push_back(
+          conformance::drift(std::span(x).subspan(row, length), accumulatorRoundoff(node.results[0]->type->dtype)) /
+          static_cast<double>(length));
+  }
   return {};
 }
 
@@ -234,10 +254,31 @@ void Runs::accumulate(Step &step) {
     step.accumulated.push_back(std::move(operands.front()));
   else
     runWide(step, operands, step.accumulated);
+  if (step.kind.ofElements)
+    step.drift = driftOf(step, step.accumulated.front());
   const double share = accumulatorShare(step), least = step.kind.sums == Sums::logarithm ? 1 : 0;
   for (std::vector<double> &result : step.accumulated)
     for (double &element : result)
       element = std::isfinite(element) ? (least + std::abs(element)) * share : 0;
+}
+
+// `sums`: of the terms' magnitudes.
+std::vector<double> Runs::driftOf(Step &step, const std::vector<double> &sums) {
+  const auto length = static_cast<double>(step.kind.length);
+  std::vector<double> sizes = sums;
+  for (double &size : sizes)
+    size *= step.kind.isDivided ? length : 1;
+  const double w = accumulatorRoundoff(step.node->results[0]->type->dtype);
+  const std::vector<std::vector<double>> terms = wideOperands(step, exact);
+  auto found = drifts(sizes, std::vector<double>(sizes.size(), length), w, [&](double unit) {
+    std::vector<std::vector<double>> residues = terms, made;
+    for (std::vector<double> &operand : residues)
+      for (double &term : operand)
+        term = std::isfinite(term) ? residue(term, unit) : 0;
+    runWide(step, residues, made);
+    return Result<std::vector<double>>(std::move(made.front()));
+  });
+  return *found; // which running a step cannot fail
 }
 
 double Runs::accumulatorShare(const Step &step) {
@@ -270,7 +311,9 @@ void Runs::offCentre(const Step &step, const std::vector<std::vector<double>> &o
     }
     for (const double element : elements)
       variance += (element - mean) * (element - mean) / static_cast<double>(length);
-    const double shift = accumulatorShare(step) * size / std::sqrt(variance + epsilon) * normal(random);
+    const double roundings = accumulatorShare(step) * size * normal(random) +
+                             (step.drift.empty() ? 0 : oneWay(step.drift[row / length], random));
+    const double shift = roundings / std::sqrt(variance + epsilon);
     for (size_t i = row; std::isfinite(shift) && i < row + length; ++i)
       result[i] += shift * (scale ? (*scale)[i / run % channels] : 1);
   }
@@ -322,6 +365,8 @@ void Runs::perturb(std::mt19937_64 &random) {
       const double unit = unitRoundoff(value.type->dtype);
       for (size_t i = 0; i < results[r].size(); ++i) {
         double shift = step.accumulated.empty() ? 0 : step.accumulated[r][i] * normal(random);
+        if (r == 0 && !step.accumulated.empty() && !step.drift.empty())
+          shift += oneWay(step.drift[i], random);
         if (step.kind.sums == Sums::quotient)
           shift += results[r][i] * accumulatorShare(step) * normal(random);
         shift += step.rounds[r][i] ? results[r][i] * unit * normal(random) : 0;

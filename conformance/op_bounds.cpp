@@ -2,9 +2,11 @@
 // Each formula stands in docs/conformance/error-bounds.md, under the name of its op.
 #include <mortise/conformance/op_bounds.hpp>
 
+#include "drift.hpp"
 #include "one_node.hpp"
 
 #include <mortise/conformance/error_bounds.hpp>
+#include <mortise/ops.hpp>
 #include <mortise/reference/formats.hpp>
 #include <mortise/reference/unrounded.hpp>
 
@@ -59,6 +61,17 @@ public:
   // 2 n exp(-32) at most.
   double growth(double n) const { return std::min(n, confidence * std::sqrt(n)) * w; }
   double underflows(double n) const { return std::min(n, confidence * std::sqrt(n)) * tiny; }
+  // The error of a sum with so many roundings, of terms whose magnitudes add up to `size`. `drift`: drift.hpp.
+  double sumError(double size, double n, double drift) const {
+    return n > 0 ? std::min(n * w * size, growth(n) * size + drift) : 0;
+  }
+  // `more`: roundings beyond one for each term but the first.
+  double sumError(std::span<const double> terms, double more = 0) const {
+    double size = 0;
+    for (const double term : terms)
+      size += std::abs(term);
+    return sumError(size, static_cast<double>(terms.size()) - 1 + more, drift(terms, w));
+  }
 
   // What the op gives, unrounded, when each float of operand i is changed. `changed` may be another node.
   Result<Doubles> with(const std::function<double(size_t, double)> &change,
@@ -115,6 +128,31 @@ private:
   std::vector<Doubles> values;
 };
 
+// A node with another text for one of its attributes.
+class Renamed {
+public:
+  Renamed(const Subject &of, std::string_view name, const char *text)
+      : node(of.node), graph(of.view), attributes(node.attributes, node.attributes + node.attribute_count) {
+    for (const MortiseAttribute *&attribute : attributes)
+      if (attribute->name == name) {
+        changed = *attribute;
+        changed.string = text;
+        attribute = &changed;
+      }
+    node.attributes = attributes.data();
+    graph.nodes = nodes;
+  }
+  Renamed(const Renamed &) = delete;
+  const MortiseGraph &view() const { return graph; }
+
+private:
+  MortiseNode node;
+  MortiseGraph graph;
+  std::vector<const MortiseAttribute *> attributes;
+  MortiseAttribute changed{};
+  const MortiseNode *nodes[1] = {&node};
+};
+
 // Errors before the last rounding, to the result's type. Where this type is the accumulator's, that rounding is among
 // them.
 using Bound = Result<Doubles> (*)(const Subject &);
@@ -146,9 +184,43 @@ Result<Doubles> siluBound(const Subject &of) {
 Result<Doubles> swigluBound(const Subject &of) {
   return each(of, [&](size_t i) { return std::abs(of.x(1)[i]) * siluError(of, of.x()[i]) + of.half(of.y[i]); });
 }
+// A factor that may underflow, times an infinity: an infinity or NaN.
+bool isUndecided(const Subject &of, size_t i) {
+  if (!isOp(of.node, "mortise.swiglu") || !std::isinf(of.x(1)[i]) || !std::isfinite(of.x()[i]))
+    return false;
+  const double x = of.x()[i];
+  return x != 0 && std::abs(x * logistic(x)) <= siluError(of, x);
+}
 double geluError(const Subject &of, double x, double y) { return 4.5 * of.w * std::abs(x) + of.ulpOf(y); }
 Result<Doubles> geluBound(const Subject &of) {
   return each(of, [&](size_t i) { return geluError(of, of.x()[i], of.y[i]); });
+}
+
+// Whether what an op reads is exact, or rounded correctly.
+bool isBehindArithmetic(const MortiseNode &node) {
+  return std::all_of(node.operands, node.operands + node.operand_count, [](const MortiseValue *operand) {
+    const MortiseNode *producer = operand->producer;
+    return !producer || !rounds(opOf(*producer)) || isOp(*producer, Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Sqrt);
+  });
+}
+// Ops that round correctly, behind others that do: what is between them may be kept in more bits.
+double betweenError(const Subject &of, size_t operand, size_t i) {
+  const MortiseNode *producer = of.node.operands[operand]->producer;
+  if (!producer || !rounds(opOf(*producer)))
+    return 0;
+  const double value = of.x(operand)[i];
+  return ulp(value, of.dtype) / 2 + (of.dtype == of.accumulator ? 0 : of.half(value));
+}
+Result<Doubles> arithmeticBound(const Subject &of) {
+  return each(of, [&](size_t i) {
+    const double a = std::abs(of.x(0)[i]), b = std::abs(of.x(1)[i]);
+    const double da = betweenError(of, 0, i), db = betweenError(of, 1, i), rounding = of.half(of.y[i]);
+    if (isOp(of.node, "mortise.add") || isOp(of.node, "mortise.sub"))
+      return da + db + rounding;
+    if (isOp(of.node, "mortise.mul"))
+      return da * b + a * db + da * db + rounding;
+    return b > db ? (da + std::abs(of.y[i]) * db) / (b - db) + rounding : INFINITY;
+  });
 }
 
 Result<Doubles> dropoutBound(const Subject &of) {
@@ -157,42 +229,82 @@ Result<Doubles> dropoutBound(const Subject &of) {
 
 // ---- Sums
 
-// The number of terms is the same op on ones. `more`: roundings beyond one for each term. `multiplies`: the terms are
-// products, and may underflow.
-Result<Doubles> sumBound(const Subject &of, double more, bool multiplies) {
-  const Result<Doubles> terms = of.with([](size_t, double) { return 1; });
-  if (!terms)
-    return terms.error();
+// The number of terms is the same op on ones. `more`: roundings beyond one for each term.
+Result<Doubles> roundingsOf(const Subject &of, double more) {
+  Result<Doubles> terms = of.with([](size_t, double) { return 1; });
+  for (size_t i = 0; terms && i < terms->size(); ++i)
+    (*terms)[i] = std::max((*terms)[i] + more, 0.0);
+  return terms;
+}
+
+// Of products, of which each may underflow.
+Result<Doubles> dotBound(const Subject &of) {
+  const Result<Doubles> roundings = roundingsOf(of, 0);
+  if (!roundings)
+    return roundings.error();
   Result<Doubles> sums = of.magnitudes();
-  for (size_t i = 0; sums && i < sums->size(); ++i) {
-    const double roundings = std::max((*terms)[i] + more, 0.0);
-    (*sums)[i] =
-        (roundings > 0 ? of.growth(roundings) * (*sums)[i] : 0) + (multiplies ? of.underflows((*terms)[i]) : 0);
-  }
+  for (size_t i = 0; sums && i < sums->size(); ++i)
+    (*sums)[i] = of.sumError((*sums)[i], (*roundings)[i], 0) + of.underflows((*roundings)[i]);
   return sums;
 }
-Result<Doubles> dotBound(const Subject &of) { return sumBound(of, 0, true); }
-Result<Doubles> reduceSumBound(const Subject &of) { return sumBound(of, -1, false); }
-Result<Doubles> collectiveBound(const Subject &of) { return sumBound(of, -1, false); }
+
+// Of the operands' elements. `divisor`: what the sum is divided by.
+Result<Doubles> sumBound(const Subject &of, double more, double divisor = 1) {
+  const Result<Doubles> roundings = roundingsOf(of, more);
+  if (!roundings)
+    return roundings.error();
+  Result<Doubles> sums = of.magnitudes();
+  if (!sums)
+    return sums;
+  Doubles sizes = *sums;
+  for (double &size : sizes)
+    size *= divisor;
+  const Result<Doubles> drifting = drifts(sizes, *roundings, of.w, [&](double step) {
+    return of.with([=](size_t, double term) { return std::isfinite(term) ? residue(term, step) : 0; });
+  });
+  if (!drifting)
+    return drifting.error();
+  for (size_t i = 0; i < sums->size(); ++i)
+    (*sums)[i] = of.sumError((*sums)[i], (*roundings)[i], (*drifting)[i]);
+  return sums;
+}
+Result<Doubles> reduceSumBound(const Subject &of) { return sumBound(of, -1); }
 double length(const Subject &of) { return static_cast<double>(sumLength(of.node)); }
 // The mean of ones is 1; the sum is divided, or multiplied by a rounded reciprocal.
-Result<Doubles> meanBound(const Subject &of) { return sumBound(of, length(of), true); }
-Result<Doubles> putBound(const Subject &of) {
-  if (stringAttribute(of.node, "mode") == "add")
-    return sumBound(of, -1, false);
-  const double updates = static_cast<double>(elementCount(of.type(1)));
-  return each(of, [&](size_t i) { return of.growth(updates) * std::abs(of.y[i]) + of.tiny; });
+Result<Doubles> meanBound(const Subject &of) {
+  Result<Doubles> made = sumBound(of, length(of), length(of));
+  for (size_t i = 0; made && i < made->size(); ++i)
+    (*made)[i] += of.tiny;
+  return made;
 }
 
 // A partial product may lie below the normal numbers, and what is lost there is multiplied by the other factors.
-Result<Doubles> productBound(const Subject &of) {
+Result<Doubles> productBound(const Subject &of, const std::function<double(size_t)> &factors) {
   Result<Doubles> larger = of.with([](size_t, double value) { return std::max(1.0, std::abs(value)); });
-  if (larger)
-    for (size_t i = 0; i < larger->size(); ++i)
-      (*larger)[i] = length(of) <= 1
-                         ? 0
-                         : of.growth(length(of) - 1) * std::abs(of.y[i]) + of.underflows(length(of)) * (*larger)[i];
+  for (size_t i = 0; larger && i < larger->size(); ++i) {
+    double &error = (*larger)[i];
+    if (factors(i) <= 1)
+      error = 0;
+    else if (error > largestFinite(of.accumulator)) // in another order the product is infinite in between
+      error = INFINITY;
+    else
+      error = of.growth(factors(i) - 1) * std::abs(of.y[i]) + of.underflows(factors(i)) * error;
+  }
   return larger;
+}
+Result<Doubles> reduceProdBound(const Subject &of) {
+  return productBound(of, [&](size_t) { return length(of); });
+}
+
+// Updates are added, or multiplied with what is there; how many an element gets is the sum of as many ones.
+Result<Doubles> putBound(const Subject &of) {
+  if (stringAttribute(of.node, "mode") == "add")
+    return sumBound(of, -1);
+  const Renamed adding(of, "mode", "add");
+  const Result<Doubles> factors = of.with([](size_t, double) { return 1; }, &adding.view());
+  if (!factors)
+    return factors;
+  return productBound(of, [&](size_t i) { return (*factors)[i]; });
 }
 
 // ---- Rows along an axis
@@ -217,12 +329,13 @@ struct Exponentials {
   Exponentials(const Subject &of, const Lines &lines, size_t first) {
     for (size_t k = 0; k < lines.extent; ++k)
       largest = std::max(largest, of.x()[lines.at(first, k)]);
+    Doubles terms;
     for (size_t k = 0; k < lines.extent; ++k) {
-      const double term = std::exp(shifted(of, lines.at(first, k)));
-      sum += term;
-      error += term == 0 ? 0 : term * relative(of, lines.at(first, k));
+      terms.push_back(std::exp(shifted(of, lines.at(first, k))));
+      sum += terms.back();
+      error += terms.back() == 0 ? 0 : terms.back() * relative(of, lines.at(first, k));
     }
-    error = error / sum + of.growth(static_cast<double>(lines.extent) - 1);
+    error = (error + of.sumError(terms)) / sum;
   }
   double shifted(const Subject &of, size_t i) const { return of.x()[i] - largest; }
   // Of a term: the difference is rounded, and the function is.
@@ -283,8 +396,8 @@ Result<Doubles> crossEntropyBound(const Subject &of) {
   const Lines lines(of, of.type(0).rank - 1);
   const std::string_view reduction = stringAttribute(of.node, "reduction");
   const double smoothing = floatAttribute(of.node, "label_smoothing"), classes = static_cast<double>(lines.extent);
-  Doubles rows;
-  double sizes = 0, errors = 0, counted = 0;
+  Doubles rows, sizes;
+  double errors = 0, counted = 0;
   lines.each([&](size_t first) {
     const double target = of.x(1)[rows.size()];
     rows.push_back(0);
@@ -305,13 +418,13 @@ Result<Doubles> crossEntropyBound(const Subject &of) {
       error += 3 * of.w * size;
     }
     rows.back() = error;
-    sizes += size;
+    sizes.push_back(size);
     errors += error;
     ++counted;
   });
   if (reduction == "none")
     return rows;
-  const double sum = errors + of.growth(static_cast<double>(rows.size())) * sizes;
+  const double sum = errors + of.sumError(sizes, 1 + static_cast<double>(rows.size() - sizes.size()));
   return Doubles{reduction == "sum" ? sum : sum / counted};
 }
 
@@ -322,15 +435,17 @@ Doubles normBound(const Subject &of, size_t count, bool centred, const std::func
   Doubles made(of.y.size());
   const double epsilon = floatAttribute(of.node, "epsilon"), n = static_cast<double>(count);
   for (size_t row = 0; count && row + count <= made.size(); row += count) {
-    double size = 0, mean = 0, variance = 0;
-    for (size_t i = row; i < row + count; ++i) {
-      size += std::abs(of.x()[i]) / n;
-      mean += centred ? of.x()[i] / n : 0;
+    const std::span<const double> x = std::span(of.x()).subspan(row, count);
+    Doubles squares;
+    double mean = 0, variance = 0;
+    for (size_t i = 0; centred && i < count; ++i)
+      mean += x[i] / n;
+    for (size_t i = 0; i < count; ++i) {
+      squares.push_back((x[i] - mean) * (x[i] - mean));
+      variance += squares.back() / n;
     }
-    for (size_t i = row; i < row + count; ++i)
-      variance += (of.x()[i] - mean) * (of.x()[i] - mean) / n;
-    const double meanError = centred ? of.growth(n + 1) * size : 0;
-    const double varianceError = (of.growth(n + 2) + 2 * of.w) * variance + meanError * meanError + of.tiny;
+    const double meanError = centred ? of.sumError(x, 2) / n : 0;
+    const double varianceError = of.sumError(squares, 3) / n + 2 * of.w * variance + meanError * meanError + of.tiny;
     const double root = 1 / std::sqrt(variance + epsilon);
     const double rootError = (varianceError / (variance + epsilon) + of.w) / 2 + 2 * functionUlps * of.w;
     for (size_t i = row; i < row + count; ++i) {
@@ -391,20 +506,8 @@ Result<Doubles> ropeBound(const Subject &of) {
 
 // A convolution, a scale and a bias, and then an activation, whose slope is at most 1.13.
 Result<Doubles> fusedBound(const Subject &of) {
-  MortiseNode node = of.node;
-  std::vector<const MortiseAttribute *> attributes(node.attributes, node.attributes + node.attribute_count);
-  MortiseAttribute none{};
-  for (const MortiseAttribute *&attribute : attributes)
-    if (attribute->name == std::string_view("activation")) {
-      none = *attribute;
-      none.string = "none";
-      attribute = &none;
-    }
-  node.attributes = attributes.data();
-  MortiseGraph bare = of.view;
-  const MortiseNode *nodes[] = {&node};
-  bare.nodes = nodes;
-  Result<Doubles> terms = of.with([](size_t, double value) { return std::abs(value); }, &bare);
+  const Renamed bare(of, "activation", "none");
+  Result<Doubles> terms = of.with([](size_t, double value) { return std::abs(value); }, &bare.view());
   if (!terms)
     return terms;
   const bool active =
@@ -596,7 +699,11 @@ Result<Doubles> raggedAttentionBound(const Subject &of) {
 
 const std::map<std::string_view, Bound> &bounds() {
   static const std::map<std::string_view, Bound> all = [] {
-    std::map<std::string_view, Bound> made = {{"erfc", erfcBound},
+    std::map<std::string_view, Bound> made = {{"add", arithmeticBound},
+                                              {"sub", arithmeticBound},
+                                              {"mul", arithmeticBound},
+                                              {"div", arithmeticBound},
+                                              {"erfc", erfcBound},
                                               {"silu", siluBound},
                                               {"swiglu", swigluBound},
                                               {"gelu", geluBound},
@@ -612,10 +719,10 @@ const std::map<std::string_view, Bound> &bounds() {
                                               {"put", putBound},
                                               {"scatter_along", putBound},
                                               {"scatter_nd", putBound},
-                                              {"all_reduce", collectiveBound},
-                                              {"reduce_scatter", collectiveBound},
-                                              {"reduce_prod", productBound},
-                                              {"cumprod", productBound},
+                                              {"all_reduce", reduceSumBound},
+                                              {"reduce_scatter", reduceSumBound},
+                                              {"reduce_prod", reduceProdBound},
+                                              {"cumprod", reduceProdBound},
                                               {"softmax", softmaxBound},
                                               {"log_softmax", logSoftmaxBound},
                                               {"cumlogsumexp", cumlogsumexpBound},
@@ -688,7 +795,7 @@ Result<ExactResult> exactResult(const MortiseGraph &graph, const MortiseNode &no
     return exact.error();
   subject.y = std::move(*exact);
   const auto found = bounds().find(bare(node.op));
-  if (found == bounds().end()) {
+  if (found == bounds().end() || (found->second == arithmeticBound && !isBehindArithmetic(node))) {
     auto measured = standardErrors(graph, inputs);
     if (!measured)
       return measured.error();
@@ -703,6 +810,10 @@ Result<ExactResult> exactResult(const MortiseGraph &graph, const MortiseNode &no
   const bool wide = subject.dtype == MORTISE_F64, narrow = subject.dtype != subject.accumulator;
   for (size_t i = 0; i < errors->size(); ++i) {
     double &error = (*errors)[i];
+    if (!std::isfinite(subject.y[i])) {
+      error = isUndecided(subject, i) ? INFINITY : 0;
+      continue;
+    }
     // The device rounds to its type; and of f64 the exact result is rounded, too.
     if (narrow || wide)
       error += std::max(ulp(std::abs(subject.y[i]) + error, subject.dtype) / 2, wide ? subject.tiny : 0);

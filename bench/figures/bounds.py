@@ -34,19 +34,25 @@ def add(ops: dict, beyond: dict, by: str, verdicts: list[dict], dtypes) -> int:
     return used
 
 
+def in_f32():
+    """The reference with f32 arithmetic, a plugin that is not installed."""
+    from measure import build_folder
+
+    return build_folder() / "ir" / "reference" / "f32" / "libmortise_reference_f32.so"
+
+
 def measure(arguments: list[str]) -> dict:
     import os
     from concurrent.futures import ThreadPoolExecutor
 
     import eager
     import kit
-    from measure import build_folder, make, progress
+    from measure import make, progress
 
     floats = ("f64", "f32", "f16", "bf16", "f8E4M3FN", "f8E5M2")
     make("mortise_plugin_reference_f32")
     wanted = ("--op", ",".join(arguments)) if arguments else ()
     ops, beyond, used = {}, {}, {}
-    low = build_folder() / "ir" / "reference" / "f32" / "libmortise_reference_f32.so"
     loose, known = kit.bound_tables()
     # Times do not matter here, so that a machine of more than two cores judges more at once.
     cores = os.cpu_count() or 2
@@ -56,13 +62,13 @@ def measure(arguments: list[str]) -> dict:
         if by == "eager":
             lines = eager.judge(*run)
         else:
-            plugin = {"cpu": kit.CPU, "reference": kit.PLUGINS / "libmortise_reference.so", "reference in f32": low}[by]
+            plugin = {"cpu": kit.CPU, "reference": kit.PLUGINS / "libmortise_reference.so", "reference in f32": in_f32()}[by]
             expected = ("--expectations", kit.CPU_EXPECTATIONS) if by == "cpu" else ()
             lines = [line for line in kit.run(plugin, *run, *expected, jobs=max(cores // 2, 2))["cases"] if not line.get("expected")]
         progress(f"{by}, seed {seed}: {len(lines)} cases")
         return lines
 
-    dtypes = {"cpu": floats, "reference": ("f64",), "reference in f32": floats[1:], "eager": floats}
+    dtypes = {"cpu": floats, "reference": ("f64",), "reference in f32": floats, "eager": floats}  # that in f32 refuses f64
     with ThreadPoolExecutor(max(cores // 2, 1)) as pool:
         runs = [(by, pool.submit(judged, by, seed)) for by in ("eager", "cpu", "reference", "reference in f32") for seed in SEEDS]
         for by, lines in runs:

@@ -3,6 +3,7 @@
 
 #include "lift.hpp"
 
+#include <mortise/conformance/op_bounds.hpp>
 #include <mortise/reference/interpreter.hpp>
 
 #include <algorithm>
@@ -30,7 +31,7 @@ bool isExact(Op op) {
 // Whether an operand is the result of an op that rounds.
 bool isChained(const MortiseNode &node) {
   return std::any_of(node.operands, node.operands + node.operand_count, [](const MortiseValue *operand) {
-    return operand && operand->producer && !keepsBits(opOf(*operand->producer));
+    return operand && operand->producer && !keepsBits(opOf(*operand->producer)) && rounds(opOf(*operand->producer));
   });
 }
 
@@ -41,7 +42,9 @@ Exactness exactnessOf(const MortiseValue &value) {
   const Op op = opOf(node);
   if (keepsBits(op))
     return Exactness::Bits;
-  if (isChained(node)) // a kernel of both ops may keep what is between them in more bits
+  // A kernel of both ops may keep what is between them in more bits. The larger of two is rounded alike, before or
+  // after.
+  if (isChained(node) && rounds(op))
     return Exactness::Bounded;
   if ((op == Op::Put || op == Op::ScatterAlong || op == Op::ScatterNd)) {
     const std::string_view mode = stringAttribute(node, "mode");

@@ -5,7 +5,10 @@ namespace mortise::conformance {
 namespace {
 
 void unary(Draft &draft) {
-  const Dims dims = draft.extents(0, 6);
+  // MPFR takes 0.1 ms and more for an erfc that is a small number, which adds up where several cases are judged at
+  // once.
+  const bool isSlow = draft.point.op == Op::Erfc && draft.point.dtype == MORTISE_F64;
+  const Dims dims = isSlow ? draft.extents(0, 6, 2, 17000) : draft.extents(0, 6);
   draft.node({draft.operand(draft.point.dtype, dims)}, {{draft.point.dtype, dims}});
 }
 

@@ -104,10 +104,10 @@ Result<std::string> CaseJudge::compareFloats(size_t output, std::span<const std:
     }
     double bound = 0, distance = INFINITY;
     const double unit = ulp(std::isfinite(b) ? b : info.max_finite, type.dtype);
+    if (bounded && !std::isfinite(exact[output].bounds[i])) // rounding alone makes an intermediate result finite or not
+      continue;
     if (bounded && (same || !zeros) && std::isfinite(exact[output].values[i])) {
       bound = exact[output].bounds[i];
-      if (!std::isfinite(bound)) // rounding alone makes an intermediate result finite or not
-        continue;
       distance = distanceFrom(exact[output].values[i], a, info, ulp(info.max_finite, type.dtype));
       if (const double share = distance / bound; distance <= bound && share > distances.share) {
         distances.share = share;

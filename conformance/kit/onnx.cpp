@@ -169,7 +169,13 @@ Result<std::string> judgeReference(const OnnxCase &of) {
     targets.push_back(results.emplace_back(byteSize(*view.outputs[i]->type)).data());
   if (auto done = reference::interpret(view, inputs, targets); !done)
     return done.error();
-  Judge judge(view, inputs);
+  // ONNX's operators mean exp(x) - 1 where the importer has expm1, and so computed the releases before 1.23: what that
+  // loses near 0 is a rounding of ONNX's results.
+  Tape formulas(MORTISE_F32, {Op::Expm1});
+  formulas.record(view);
+  MortiseGraph asOnnx = formulas.builder.view();
+  asOnnx.opset = view.opset;
+  Judge judge(asOnnx, inputs);
   for (size_t i = 0; i < view.output_count; ++i) {
     const auto text = judge.differences(i, of.expected[i], results[i]);
     if (!text)

@@ -51,6 +51,8 @@ Value Tape::recordExpanded(const MortiseNode &node, const std::vector<Value> &x)
   const auto text = [&](const char *name) { return stringAttribute(node, name); };
   const double epsilon = findAttribute(node, "epsilon") ? floatAttribute(node, "epsilon") : 0;
   switch (opOf(node)) {
+  case Op::Expm1: // no composite: for who asks for the formula of ONNX's operators
+    return shift(map("exp", x[0]), -1);
   case Op::Relu:
     return map("relu", x[0]);
   case Op::Silu:

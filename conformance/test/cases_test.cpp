@@ -191,6 +191,18 @@ TEST(ConformanceCases, OpsAreTriedBehindOthers) {
   EXPECT_EQ(made->exactness[0], Exactness::Bounded);
 }
 
+// What max selects is not rounded: neither behind it nor before it is there anything to keep in more bits.
+TEST(ConformanceCases, OpsThatSelectAreExactBehindOthersAndBefore) {
+  for (const auto &[op, first] :
+       {std::pair(Op::Sub, "of-max"), std::pair(Op::Max, "of-mul"), std::pair(Op::Min, "of-add")}) {
+    const Row *row = rowOf(op);
+    const auto variant = std::ranges::find(row->variants, first) - row->variants.begin();
+    const auto made = makeCase({.op = op, .dtype = MORTISE_F32, .variant = static_cast<uint16_t>(variant)}, 1);
+    ASSERT_TRUE(made) << made.error().message;
+    EXPECT_EQ(made->exactness[0], Exactness::Exact) << nameOf(op) << " " << first;
+  }
+}
+
 template <typename T> std::vector<T> numbersOf(const std::vector<std::byte> &bytes) {
   std::vector<T> numbers(bytes.size() / sizeof(T));
   std::memcpy(numbers.data(), bytes.data(), bytes.size());

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 
 #include <functional>
+#include <random>
 
 namespace mortise::conformance {
 namespace {
@@ -78,6 +79,115 @@ TEST(OpBounds, ShortSumsHaveTheWorstCaseAndLongOnesTheProbableOne) {
   EXPECT_DOUBLE_EQ(sumOf(MORTISE_F32, {3, -3, 1}).exact().bounds[0], 2 * w * 7);
   const std::vector<double> many(1001, 1);
   EXPECT_DOUBLE_EQ(sumOf(MORTISE_F32, many).exact().bounds[0], 8 * std::sqrt(1000.0) * w * 1001);
+}
+
+// Terms that are alike are rounded alike by who adds them one after the other: the sum is further off than independent
+// roundings make it, and right. Who adds in fewer bits than f32 is wrong.
+TEST(OpBounds, RoundingsOfTermsThatAreAlikeGoOneWay) {
+  constexpr size_t count = 70000;
+  std::mt19937_64 random(1);
+  std::normal_distribution<double> normal;
+  std::vector<double> x(count);
+  for (double &term : x)
+    term = static_cast<float>(1.3 * (1 + std::ldexp(normal(random), -12)));
+  const ExactResult made = sumOf(MORTISE_F32, x).exact();
+  float sum = 0;
+  for (const double term : x)
+    sum += static_cast<float>(term);
+  const double error = std::abs(sum - made.values[0]);
+  EXPECT_GT(error, 8 * std::sqrt(count) * 0x1p-24 * made.values[0]);
+  EXPECT_LE(error, made.bounds[0]);
+  EXPECT_LT(made.bounds[0], count * 0x1p-24 * made.values[0]); // the worst case
+  for (const int32_t narrow : {MORTISE_F16, MORTISE_BF16}) {
+    double coarse = 0;
+    for (const double term : x)
+      coarse = reference::visitFloat(narrow, [&](auto kind) {
+        using Kind = decltype(kind);
+        return static_cast<double>(Kind::load(Kind::store(coarse + term)));
+      });
+    EXPECT_GT(std::abs(coarse - made.values[0]), 100 * made.bounds[0]) << dtypeName(narrow);
+  }
+}
+
+// Blocks keep their partial sums small; and terms of many sizes are rounded up as often as down, so that their bound is
+// that of independent roundings.
+TEST(OpBounds, RoundingsOfDifferentTermsDoNotGoOneWay) {
+  constexpr size_t count = 70000;
+  std::mt19937_64 random(1);
+  std::normal_distribution<double> normal;
+  std::vector<double> x(count);
+  double size = 0;
+  for (double &term : x) {
+    term = static_cast<float>(normal(random));
+    size += std::abs(term);
+  }
+  const double independent = 8 * std::sqrt(count - 1) * 0x1p-24 * size;
+  const double bound = sumOf(MORTISE_F32, x).exact().bounds[0];
+  EXPECT_GE(bound, independent);
+  EXPECT_LT(bound, 1.1 * independent);
+}
+
+// The mean of each row, too, is a sum: what a norm takes away from all of its elements.
+TEST(OpBounds, ANormOfNumbersThatAreAlikePaysForItsMean) {
+  constexpr int64_t count = 70000;
+  test::ViewBuilder builder;
+  const auto *x = builder.input(MORTISE_F32, {1, count});
+  builder.output(builder.op("layer_norm", {x, nullptr, nullptr}, MORTISE_F32, {1, count},
+                            {test::integer("axis", 1), test::real("epsilon", 1e-5)}));
+  std::mt19937_64 random(1);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  float mean = 0;
+  double exactMean = 0;
+  for (float &value : values) {
+    value = 1.3F + std::ldexp(normal(random), -12);
+    mean += value;
+    exactMean += static_cast<double>(value) / count;
+  }
+  mean /= count;
+  const void *inputs[] = {values.data()};
+  const auto made = exactResults(builder.view(), inputs);
+  ASSERT_TRUE(made) << made.error().message;
+  const double deviation = std::sqrt(std::ldexp(1.0, -24) + 1e-5);
+  EXPECT_GT(std::abs(mean - exactMean), 8 * std::sqrt(count) * 0x1p-24 * exactMean);
+  EXPECT_LT(std::abs(mean - exactMean) / deviation, made->front().bounds[0]);
+}
+
+// A product of two updates may be subnormal, and a third enlarges what it lost; or infinite in another order.
+TEST(OpBounds, UpdatesThatMultiplyMayUnderflowInBetween) {
+  const auto bound = [](const std::vector<float> &updates) {
+    test::ViewBuilder builder;
+    const auto count = static_cast<int64_t>(updates.size());
+    const auto *x = builder.input(MORTISE_F32, {1}), *indices = builder.input(MORTISE_I64, {count}),
+               *by = builder.input(MORTISE_F32, {count});
+    builder.output(builder.op("scatter_along", {x, indices, by}, MORTISE_F32, {1},
+                              {test::integer("axis", 0), test::string("mode", "mul")}));
+    const float one = 1;
+    const std::vector<int64_t> first(updates.size());
+    const void *inputs[] = {&one, first.data(), updates.data()};
+    const auto made = exactResults(builder.view(), inputs);
+    EXPECT_TRUE(made) << made.error().message;
+    return made ? made->front().bounds[0] : 0;
+  };
+  EXPECT_EQ(bound({}), 0);
+  EXPECT_LT(bound({3, 5}), 15 * 2.1 * 0x1p-24);
+  EXPECT_GE(bound({0x1p-80F, 0x1p-69F, 0x1p20F}), 0x1p-150 * 0x1p20);
+  EXPECT_EQ(bound({0x1p100F, 0x1p100F, 0x1p-120F}), INFINITY);
+}
+
+// What lies between two ops may be kept in more bits, whose difference is half a unit there: nothing beyond.
+TEST(OpBounds, ArithmeticBehindArithmetic) {
+  test::ViewBuilder builder;
+  const auto *a = builder.input(MORTISE_F32, {1}), *b = builder.input(MORTISE_F32, {1}),
+             *c = builder.input(MORTISE_F32, {1});
+  builder.output(builder.op("sub", {builder.op("mul", {a, b}, MORTISE_F32, {1}), c}, MORTISE_F32, {1}));
+  const float x = 1 + 0x1p-12F, y = 1 + 0x1p-12F, z = 1;
+  const void *inputs[] = {&x, &y, &z};
+  const auto made = exactResults(builder.view(), inputs);
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->front().values[0], x * y - z);
+  EXPECT_EQ(made->front().bounds[0], 0x1p-24 + 0x1p-35); // half of the product's unit, and of the result's
+  EXPECT_LE(std::abs(std::fma(x, y, -z) - made->front().values[0]), made->front().bounds[0]);
 }
 
 // Each product may lose half the smallest number, whatever the sum of magnitudes is.
@@ -220,6 +330,18 @@ TEST_F(JudgedCase, AnInfinityStandsForTheNextNumber) {
     EXPECT_EQ(*text, "") << found;
     EXPECT_TRUE(std::isfinite(judge.distances.bound) && std::isfinite(judge.distances.share));
   }
+}
+
+// silu(-200) is 0 in f32, and 0 times an infinity is NaN: the case has such a pair.
+TEST(OpBounds, AFactorThatUnderflowsMeetsAnInfinity) {
+  test::ViewBuilder builder;
+  const auto *gate = builder.input(MORTISE_F32, {3}), *up = builder.input(MORTISE_F32, {3});
+  builder.output(builder.op("swiglu", {gate, up}, MORTISE_F32, {3}));
+  const std::vector<float> x = {-200, -20, 0}, by = {INFINITY, INFINITY, INFINITY};
+  const void *inputs[] = {x.data(), by.data()};
+  const auto made = exactResults(builder.view(), inputs);
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_THAT(made->front().bounds, testing::ElementsAre(INFINITY, 0, 0));
 }
 
 TEST_F(JudgedCase, AnInfinityIsNoLargeNumber) {

@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 import deviations
 import eager
 import kit
+import measure
 import numpy
 import onnx_runtime
 import outside
@@ -66,6 +67,15 @@ def test_shares_become_rows():
     assert bounds.add(ops, beyond, "cpu", lines, ("f32",)) == 2
     assert ops == {"dot/f32": {"share": 0.5, "bound": 2, "by": "cpu", "long_share": 0.25}}
     assert beyond == {"cpu": ["dot/f32/large/dense/random/plain/#1: w"]}
+
+
+def test_the_reference_in_f32_computes_no_f64():
+    """It would be no witness for the bounds of f64, whatever the element type that a case is named by."""
+    measure.make("mortise_plugin_reference_f32")
+    cases = kit.run(bounds.in_f32(), "--op", "dequantize,exp", "--level", "core,quantised", "--quick", "--seed", 1)["cases"]
+    wide = [line for line in cases if "f64" in line["case"]]
+    assert any("f64 has more bits" in line["why"] for line in wide) and {line["outcome"] for line in wide} == {"refused"}
+    assert {line["case"].split("/")[0] for line in cases if line["outcome"] == "passed"} == {"dequantize", "exp"}
 
 
 def test_reasons_are_read_from_the_page():

@@ -3,7 +3,8 @@
 
 An op rounds its result once, to the dtype's unit roundoff u. A sum of k terms also rounds in its accumulator, whose unit roundoff is w: by
 Higham and Mary (2019, theorem 2.4) it is the exact sum of the terms times 1 + t, each |t| at most CONFIDENCE * sqrt(k) * w, with
-probability at least 1 - 2 k exp(-CONFIDENCE^2 / 2); the worst case would be k * w. How such errors grow through the other ops is measured:
+probability at least 1 - 2 k exp(-CONFIDENCE^2 / 2); the worst case would be k * w. Roundings of terms that are alike go one way, which
+`drift` measures on the terms. How such errors grow through the other ops is measured:
 `Noise` makes them at random (Vignes' CESTAC method), `RUNS` times. The bound is `CONFIDENCE` times the root mean square of the results'
 shifts, plus two units in the last place for the comparison itself."""
 
@@ -110,6 +111,12 @@ SUMS = {"mm", "bmm", "mv", "dot", "vdot", "addmm", "addmv", "addbmm", "baddbmm",
         "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"}
 
 
+# Among them those whose terms are the operands' elements, so that it is known how they are rounded.
+OF_ELEMENTS = {"sum", "mean", "cumsum", *POOLS, "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"}
+DIVIDED = OF_ELEMENTS - {"sum", "cumsum"}  # by the number of terms
+LONGEST_WITHOUT_DRIFT = 256
+
+
 # The magnitude that the sums inside an op's result are relative to: gelu is x / 2 (1 + erf), whose parenthesis is computed as a sum, and a
 # logarithm turns a relative error of its sum into an absolute one.
 INSIDE = {"gelu": lambda a, value: a[0].abs(), "_log_softmax": lambda a, value: 1 + value.abs(),
@@ -143,6 +150,27 @@ def length(op, arguments, results):
     return max(largest, 1)
 
 
+def residue(terms, step):
+    """What becomes of terms that are added to a partial sum whose unit in the last place is `step`, a power of two."""
+    return ((terms / step).round() * step - terms).nan_to_num(0, 0, 0)
+
+
+def drift(sizes, terms, wide, residues):
+    """What roundings of alike terms add up to, because they all go one way: for each sum the largest sum of its residues, over the steps
+    of the partial sums it may have. `sizes`: sums of `terms` magnitudes; `residues(step)`: the sums of the terms' residues."""
+    most = torch.zeros_like(sizes)
+    if terms <= LONGEST_WITHOUT_DRIFT or not sizes.numel():
+        return most
+    exists = (sizes > 0) & sizes.isfinite()
+    highest = torch.frexp(sizes)[1] + math.frexp(wide)[1] - 1
+    # Below these steps the bound of independent roundings covers residues that all go one way.
+    steps = 1 + math.floor(math.log2(2 / 3 * terms**0.5))
+    for exponent in sorted({int(e) - down for e in highest[exists].unique() for down in range(steps)}):
+        at = exists & (exponent <= highest) & (exponent > highest - steps)
+        most = torch.where(at, torch.maximum(most, residues(2.0**exponent).abs()), most)
+    return most
+
+
 def in_f64(value):
     """A floating tensor or dtype as f64's, other values as they are."""
     if isinstance(value, torch.dtype):
@@ -162,6 +190,14 @@ class Noise:
     def moved(self, value, shift):
         moved = value + self.share * shift * torch.randn(value.shape, generator=self.generator, dtype=torch.float64)
         return torch.where(value.isfinite(), moved, value)  # an infinity would become NaN
+
+    def one_way(self, value, drift):
+        """Roundings that all go up, or all down, may be reached. Twice as much as the bound needs, for there may be several such sums,
+        whose noise adds up by squares."""
+        if not drift.any():
+            return value
+        sign = torch.randint(0, 2, value.shape, generator=self.generator) * 2 - 1
+        return torch.where(value.isfinite(), value + self.share * 2 / CONFIDENCE * drift * sign, value)
 
     def operand(self, value, unit):
         if isinstance(value, (tuple, list)):
@@ -192,14 +228,30 @@ class Noise:
         if name_of(op) in WITH_ADDEND:
             return self.result(self.added(op, arguments, keywords, own.dtype, floats), own.dtype)
         value = self.summed(op, arguments, keywords, self.accumulated(op, arguments, own, floats), value)
+        if name_of(op) in OF_ELEMENTS:
+            value = self.one_way(value, self.drifted(op, arguments, keywords, own, self.wide(floats)))
         return tree_map(lambda w, o: self.result(w, o.dtype) if isinstance(o, torch.Tensor) and o.is_floating_point() else o, value, own)
+
+    def wide(self, floats):
+        """The unit roundoff of the accumulator."""
+        return self.accumulator or unit_roundoff(torch.float64 if any(t.dtype == torch.float64 for t in floats) else torch.float32)
+
+    def drifted(self, op, arguments, keywords, own, wide):
+        terms = length(op, arguments, tree_leaves(own))
+        if terms <= LONGEST_WITHOUT_DRIFT:
+            return torch.zeros(())
+        sizes = op(*magnitudes(arguments), **magnitudes(keywords)) * (terms if name_of(op) in DIVIDED else 1)
+
+        def residues(step):
+            return op(*tree_map(lambda a: residue(a, step) if isinstance(a, torch.Tensor) else a, arguments), **keywords)
+
+        return drift(sizes, terms, wide, residues)
 
     def accumulated(self, op, arguments, own, floats):
         """How far each term may move, relative to its size; None if the op adds nothing."""
         if not accumulates(op):
             return None
-        wide = self.accumulator or unit_roundoff(torch.float64 if any(t.dtype == torch.float64 for t in floats) else torch.float32)
-        share = wide * length(op, arguments, tree_leaves(own)) ** 0.5
+        share = self.wide(floats) * length(op, arguments, tree_leaves(own)) ** 0.5
         if name_of(op) in EXPANDED:
             share = max(share, self.unit or max(unit_roundoff(t.dtype) for t in floats))
         return share
@@ -229,7 +281,11 @@ class Noise:
             weight, rows = arguments[1], x.reshape(*deviation.shape, -1)
             weight = weight if weight is None else weight.reshape(-1, *[1] * (x.dim() - 2))
         size = rows.abs().mean(-1, keepdim=True) * deviation.reshape(*rows.shape[:-1], 1)
-        shift = self.moved(torch.zeros_like(size), share * size).expand(rows.shape).reshape(x.shape)
+        terms = rows.shape[-1]
+        together = drift(rows.abs().sum(-1, keepdim=True), terms, share / terms**0.5,
+                         lambda step: residue(rows, step).sum(-1, keepdim=True))
+        shift = self.moved(torch.zeros_like(size), share * size)
+        shift = self.one_way(shift, together / terms * deviation.reshape(size.shape)).expand(rows.shape).reshape(x.shape)
         return result + (shift if weight is None else shift * weight), *value[1:]
 
     def added(self, op, arguments, keywords, dtype, floats):

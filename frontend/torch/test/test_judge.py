@@ -161,6 +161,17 @@ def test_what_the_length_of_a_sum_allows():
     assert case.judged([(case.found[0].double() * 1.1).to(torch.bfloat16)]).why
 
 
+def test_roundings_that_go_one_way(monkeypatch):
+    """The interpreter adds few different numbers one after the other, and each of them is always rounded alike. (NNSmith's seed 42.)"""
+    numbers = (torch.arange(62640, dtype=torch.float64) ** 2 % 7).sin() ** 2
+    monkeypatch.setitem(CALLS, "few", (lambda x: x.sum(), [numbers]))
+    case = Case("few", torch.float64)
+    error = float((case.found[0] - case.eager[0]).abs())
+    assert error > 8 * 62640**0.5 * 2**-53 * float(case.eager[0])
+    assert case.judged(case.found).rule == judge.ROUNDINGS
+    assert case.judged([case.eager[0] + 5 * error]).why and case.judged([case.eager[0].float().double()]).why
+
+
 def test_lengths():
     x, w = torch.zeros(4, 10), torch.zeros(10, 6)
     image, weight = torch.zeros(2, 8, 9, 9), torch.zeros(12, 4, 3, 3)

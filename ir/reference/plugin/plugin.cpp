@@ -2,9 +2,20 @@
 // The reference interpreter as a plugin. It is used only when requested by name, never chosen automatically.
 #include <mortise/plugin.hpp>
 #include <mortise/reference/interpreter.hpp>
+#include <mortise/reference/number.hpp>
 
 namespace mortise::reference::inline MORTISE_ARITHMETIC {
 namespace {
+
+// Numbers of more bits than this arithmetic has are none of its own.
+Refusal refuseWide(const MortiseNode &node) {
+  if (sizeof(Number) < sizeof(double))
+    for (const auto values : {std::span(node.operands, node.operand_count), std::span(node.results, node.result_count)})
+      for (const MortiseValue *value : values)
+        if (value && value->type->dtype == MORTISE_F64)
+          return {MORTISE_REASON_DTYPE, "f64 has more bits than the f32 that this reference computes in"};
+  return {};
+}
 
 struct Reference : PluginAdaptor<Reference> {
   static constexpr PluginIdentity identity{"reference", "Mortise", "0.1.0"};
@@ -41,6 +52,8 @@ struct Reference : PluginAdaptor<Reference> {
     std::vector<bool> supported(graph.node_count);
     for (uint32_t i = 0; i < graph.node_count; ++i) {
       Refusal refusal = refuse(*graph.nodes[i]);
+      if (!refusal)
+        refusal = refuseWide(*graph.nodes[i]);
       supported[i] = !refusal;
       if (refusal)
         proposal.refuse(i, refusal.reason, refusal.detail);
