@@ -781,6 +781,13 @@ Result<std::vector<Bytes>> operandsOf(const MortiseGraph &graph, const MortiseNo
 }
 
 // Of output `output`, the first result of `node`.
+double rounded(double value, int32_t dtype) {
+  return reference::visitFloat(dtype, [&](auto kind) {
+    using Kind = decltype(kind);
+    return static_cast<double>(Kind::load(Kind::store(value)));
+  });
+}
+
 Result<ExactResult> exactResult(const MortiseGraph &graph, const MortiseNode &node, size_t output,
                                 std::span<const void *const> inputs) {
   Result<std::unique_ptr<OneNode>> alone = OneNode::make(graph, node, false);
@@ -815,7 +822,9 @@ Result<ExactResult> exactResult(const MortiseGraph &graph, const MortiseNode &no
       continue;
     }
     // The device rounds to its type; and of f64 the exact result is rounded, too.
-    if (narrow || wide)
+    if (error == 0)
+      error = std::abs(rounded(subject.y[i], subject.dtype) - subject.y[i]);
+    else if (narrow || wide)
       error += std::max(ulp(std::abs(subject.y[i]) + error, subject.dtype) / 2, wide ? subject.tiny : 0);
   }
   return ExactResult{subject.y, std::move(*errors)};

@@ -137,6 +137,55 @@ bool isNumberOf(const fltSemantics &type, const Value &value) {
   return isNumberOf(type, value, seen);
 }
 
+bool addsZero(const Instruction &in) {
+  const auto *zero = in.getOpcode() == Instruction::FAdd ? dyn_cast<Constant>(in.getOperand(1)) : nullptr;
+  return zero && zero->isZeroValue();
+}
+
+static bool isCount(const Value &value, SmallPtrSetImpl<const Value *> &seen) {
+  if (!seen.insert(&value).second)
+    return true; // another turn's
+  const auto areCounts = [&](auto &&operands) {
+    return all_of(operands, [&](const Use &operand) { return isCount(*operand.get(), seen); });
+  };
+  if (isa<UndefValue>(value)) // what a vector is built from
+    return true;
+  if (const auto *number = dyn_cast<ConstantInt>(&value))
+    return !number->isNegative();
+  if (const auto *constant = dyn_cast<Constant>(&value); constant && constant->getType()->isVectorTy()) {
+    const auto *vector = dyn_cast<FixedVectorType>(constant->getType());
+    for (unsigned i = 0; vector && i < vector->getNumElements(); ++i)
+      if (const Constant *element = constant->getAggregateElement(i); !element || !isCount(*element, seen))
+        return false;
+    return vector;
+  }
+  const auto *in = dyn_cast<Instruction>(&value);
+  if (!in || !in->getType()->isIntOrIntVectorTy())
+    return false;
+  switch (in->getOpcode()) {
+  case Instruction::PHI:
+  case Instruction::Add:
+  case Instruction::Trunc:
+  case Instruction::ZExt:
+  case Instruction::SExt:
+  case Instruction::ShuffleVector:
+    return areCounts(in->operands());
+  case Instruction::Select:
+    return areCounts(drop_begin(in->operands()));
+  case Instruction::ExtractElement:
+    return isCount(*in->getOperand(0), seen);
+  case Instruction::InsertElement:
+    return isCount(*in->getOperand(0), seen) && isCount(*in->getOperand(1), seen);
+  default:
+    return false;
+  }
+}
+
+bool isCount(const Value &value) {
+  SmallPtrSet<const Value *, 16> seen;
+  return isCount(value, seen);
+}
+
 bool isOnlySquared(const Instruction &in) {
   return !in.use_empty() && all_of(in.users(), [&](const User *user) {
     const auto *call = dyn_cast<IntrinsicInst>(user);

@@ -29,6 +29,12 @@ bool comparesData(const llvm::Instruction &in, int generations = 4);
 // type changes nothing: it was widened from there, and since then only its sign was changed, or it was chosen.
 bool isNumberOf(const llvm::fltSemantics &type, const llvm::Value &value);
 
+// x + 0, which is x but for the sign of a zero, and sums do not promise that.
+bool addsZero(const llvm::Instruction &in);
+
+// The integer is made of loops' counters and constants that are not negative, by sums and choices.
+bool isCount(const llvm::Value &value);
+
 // The sign of the value does not matter, because it is only multiplied with itself.
 bool isOnlySquared(const llvm::Instruction &in);
 

@@ -294,7 +294,7 @@ private:
   }
 
   bool dropped() {
-    if (isStep(in)) // a loop without end
+    if (isStep(in) || addsZero(in)) // a loop without end
       return false;
     const auto *call = dyn_cast<IntrinsicInst>(&in);
     const bool isSum = call && call->getIntrinsicID() == Intrinsic::fma;
@@ -417,7 +417,7 @@ private:
         {Instruction::FPToSI, Instruction::FPToUI}};
     auto *from = dyn_cast<CastInst>(&in);
     for (const auto &[a, b] : pairs)
-      if (from && (from->getOpcode() == a || from->getOpcode() == b)) {
+      if (from && (from->getOpcode() == a || from->getOpcode() == b) && !isCount(*from->getOperand(0))) {
         const auto op = from->getOpcode() == a ? b : a;
         return replaced([&](IRBuilder<> &builder) { return builder.CreateCast(op, in.getOperand(0), in.getType()); });
       }
@@ -494,11 +494,7 @@ private:
   }
 
   bool flags() {
-    if (!isa<FPMathOperator>(in) || isa<PHINode>(in))
-      return false;
-    // x + 0 only loses the sign of a zero, which sums do not promise.
-    if (const auto *zero = in.getOpcode() == Instruction::FAdd ? dyn_cast<Constant>(in.getOperand(1)) : nullptr;
-        zero && zero->isZeroValue())
+    if (!isa<FPMathOperator>(in) || isa<PHINode>(in) || addsZero(in))
       return false;
     if (isDone) {
       in.setHasNoNaNs(true);

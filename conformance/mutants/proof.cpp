@@ -5,6 +5,7 @@
 #include <llvm/Analysis/ValueTracking.h>
 #include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/Constants.h>
+#include <llvm/IR/Dominators.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/IntrinsicInst.h>
@@ -39,8 +40,7 @@ bool isLaneWise(const Instruction &in) {
     const auto *other = guard ? dyn_cast<Constant>(guard->getTrueValue()) : nullptr;
     return other && other->isOneValue();
   }
-  return isa<BinaryOperator, UnaryOperator, CastInst, CmpInst, SelectInst, GetElementPtrInst>(
-      in); // a phi's may be another turn's
+  return isa<BinaryOperator, UnaryOperator, CastInst, CmpInst, SelectInst, GetElementPtrInst>(in);
 }
 
 // Whether no lane beside the mask comes through `user`, which has `value` as an operand.
@@ -61,11 +61,20 @@ bool endsWith(const Value &mask, const Instruction &user, const Value &value) {
   return false;
 }
 
-bool isSeenWithin(const Value &mask, const Value &value, SmallPtrSetImpl<const Value *> &seen) {
+// Whether the mask is the same in all turns of a loop that the phi belongs to.
+bool isFixed(const Value &mask, const PHINode &phi, const DominatorTree &dominators) {
+  const auto *in = dyn_cast<Instruction>(&mask);
+  return !in || dominators.properlyDominates(in->getParent(), phi.getParent());
+}
+
+bool isSeenWithin(const Value &mask, const Value &value, const DominatorTree &dominators,
+                  SmallPtrSetImpl<const Value *> &seen) {
   return !seen.insert(&value).second || all_of(value.users(), [&](const User *user) {
     const auto *in = cast<Instruction>(user);
+    const auto *phi = dyn_cast<PHINode>(in);
+    const bool keepsLanes = phi ? isFixed(mask, *phi, dominators) : isLaneWise(*in);
     return endsWith(mask, *in, value) ||
-           (isLaneWise(*in) && lanesOf(*in) == lanesOf(value) && isSeenWithin(mask, *in, seen));
+           (keepsLanes && lanesOf(*in) == lanesOf(value) && isSeenWithin(mask, *in, dominators, seen));
   });
 }
 
@@ -86,6 +95,7 @@ void assumeCalls(Function &function) {
 }
 
 void forgetUnseenLanes(Function &function) {
+  const DominatorTree dominators(function);
   for (Instruction &in : instructions(function)) {
     auto *call = dyn_cast<IntrinsicInst>(&in);
     if (!call || call->getIntrinsicID() != Intrinsic::masked_load)
@@ -93,7 +103,7 @@ void forgetUnseenLanes(Function &function) {
     // The mask and what stands in the lanes beside it are the last two of its arguments.
     const unsigned passed = call->arg_size() - 1;
     SmallPtrSet<const Value *, 16> seen;
-    if (isSeenWithin(*call->getArgOperand(passed - 1), in, seen))
+    if (isSeenWithin(*call->getArgOperand(passed - 1), in, dominators, seen))
       call->setArgOperand(passed, Constant::getNullValue(in.getType()));
   }
 }

@@ -83,6 +83,15 @@ TEST(OpBounds, ShortSumsHaveTheWorstCaseAndLongOnesTheProbableOne) {
 
 // Terms that are alike are rounded alike by who adds them one after the other: the sum is further off than independent
 // roundings make it, and right. Who adds in fewer bits than f32 is wrong.
+TEST(OpBounds, WhatIsNotRoundedInsideIsExact) {
+  for (const int32_t dtype : {MORTISE_F64, MORTISE_F32, MORTISE_F16, MORTISE_BF16}) {
+    EXPECT_EQ(sumOf(dtype, {}).ulps(), 0) << dtype;
+    EXPECT_EQ(sumOf(dtype, {1.5}).ulps(), 0) << dtype;
+    EXPECT_EQ(OneOp("reduce_prod", dtype, {}, {test::integers("axes", {0})}, true).ulps(), 0) << dtype;
+    EXPECT_GT(sumOf(dtype, {1.5, 0.25}).ulps(), 0.2) << dtype;
+  }
+}
+
 TEST(OpBounds, RoundingsOfTermsThatAreAlikeGoOneWay) {
   constexpr size_t count = 70000;
   std::mt19937_64 random(1);

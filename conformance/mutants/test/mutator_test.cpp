@@ -174,11 +174,13 @@ TEST(Mutator, NumbersOfTheNarrowerTypeAreNotRounded) {
 }
 
 // Without the sign of a zero, x + 0 is x.
-TEST(Mutator, FlagsOfSumsWithZero) {
+TEST(Mutator, SumsWithZero) {
   const auto sum = [](const std::string &with) {
     return sitesIn("  %a = load float, ptr %x\n  %s = fadd float %a, " + with + "\n  store float %s, ptr %y\n");
   };
   EXPECT_THAT(sum("0.0"), testing::Not(HasSubstr(" 1.0/flags")));
+  EXPECT_THAT(sum("0.0"), testing::Not(HasSubstr(" 1.0/dropped")));
+  EXPECT_THAT(sum("1.0"), HasSubstr(" 1.0/dropped"));
   EXPECT_THAT(sum("1.0"), HasSubstr(" 1.0/flags"));
 }
 
@@ -188,6 +190,18 @@ TEST(Mutator, SignsOfWhatIsOnlySquared) {
                                  "  store float %s, ptr %z\n";
   EXPECT_THAT(sitesIn(difference), testing::Not(HasSubstr(" 2.0/operands")));
   EXPECT_THAT(sitesIn(difference + "  store float %d, ptr %z\n"), HasSubstr(" 2.0/operands"));
+}
+
+// Of a number that is never negative the sign rule does not matter.
+TEST(Mutator, ExtensionsOfCounts) {
+  const auto extended = [](const std::string &number) {
+    return sitesIn("  %data = load i32, ptr %x\n  %less = icmp slt i32 %data, 0\n"
+                   "  %number = select i1 %less, i32 7, i32 " +
+                   number + "\n  %wide = sext i32 %number to i64\n  store i64 %wide, ptr %y\n");
+  };
+  EXPECT_THAT(extended("3"), testing::Not(HasSubstr("3.0/extension")));
+  EXPECT_THAT(extended("-3"), HasSubstr("3.0/extension"));
+  EXPECT_THAT(extended("%data"), HasSubstr("3.0/extension"));
 }
 
 // A bound that was one element less would leave a vector's last turn as it is.

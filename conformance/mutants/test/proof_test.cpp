@@ -84,4 +84,39 @@ TEST(Proof, LanesThatNobodyStores) {
     EXPECT_THAT(changed(seen, forgetUnseenLanes), HasSubstr("splat (i32 7)")) << seen;
 }
 
+// A column's sum: lanes of one turn are added to those of the next one, under one mask, or under a mask of each turn.
+TEST(Proof, LanesOfALoop) {
+  const auto sum = [](const std::string &load, const std::string &mask) {
+    return R"(
+declare <4 x i32> @llvm.masked.load.v4i32.p0(ptr, <4 x i1>, <4 x i32>)
+declare void @llvm.masked.store.v4i32.p0(<4 x i32>, ptr, <4 x i1>)
+define void @kernel(ptr %x, ptr %y, i64 %n, <4 x i1> %mask) {
+entry:
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  %sum = phi <4 x i32> [ zeroinitializer, %entry ], [ %more, %body ]
+  %goes = icmp slt i64 %i, %n
+  br i1 %goes, label %body, label %done
+body:
+  %own = load <4 x i1>, ptr %y
+  %four = call <4 x i32> @llvm.masked.load.v4i32.p0(ptr %x, <4 x i1> )" +
+           load + R"(, <4 x i32> splat (i32 7))
+  %more = add <4 x i32> %sum, %four
+  %next = add i64 %i, 1
+  br label %head
+done:
+  call void @llvm.masked.store.v4i32.p0(<4 x i32> %sum, ptr %y, <4 x i1> )" +
+           mask + R"()
+  ret void
+})";
+  };
+  const auto forgets = [&](const std::string &load, const std::string &mask) {
+    return !testing::Matches(HasSubstr("splat (i32 7)"))(changed(sum(load, mask), forgetUnseenLanes));
+  };
+  EXPECT_TRUE(forgets("%mask", "%mask"));
+  EXPECT_FALSE(forgets("%mask", "splat (i1 true)"));
+  EXPECT_FALSE(forgets("%own", "%mask"));
+}
+
 } // namespace
