@@ -5,6 +5,8 @@
 
 namespace mortise::vulkan {
 
+static constexpr auto fullSubgroups = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
+
 Function::~Function() {
   for (Image &image : images)
     for (VkPipeline each : image.pipelines)
@@ -25,11 +27,18 @@ Result<void> Function::make(Image &image, const std::string &code) {
       !made)
     return made;
   Result<void> done;
+  // A thread's number follows from those of its subgroup and in it.
+  VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroups{};
+  subgroups.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
+  subgroups.requiredSubgroupSize = device.subgroupSize();
+  const bool hasSubgroups = device.subgroupSize() > 0;
   for (const codegen::SimtLaunch &launch : source->launches) {
     const VkComputePipelineCreateInfo pipelineInfo{
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .flags = VK_PIPELINE_CREATE_DISPATCH_BASE_BIT, // large grids take several dispatches
         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                  .pNext = hasSubgroups ? &subgroups : nullptr,
+                  .flags = hasSubgroups ? VkPipelineShaderStageCreateFlags{fullSubgroups} : 0,
                   .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                   .module = module,
                   .pName = launch.entry.c_str()},

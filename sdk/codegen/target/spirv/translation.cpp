@@ -375,7 +375,7 @@ void Translation::intrinsic(LLVM::CallIntrinsicOp op) {
     return barrier();
   Value result;
   if (name == threadIntrinsic) {
-    result = builtin(spirv::BuiltIn::LocalInvocationIndex, b.getI32Type());
+    result = thread();
   } else if (name == blockIntrinsic) {
     Value all = builtin(spirv::BuiltIn::WorkgroupId, VectorType::get({3}, b.getI32Type()));
     result = spirv::CompositeExtractOp::create(b, loc, all, ArrayRef<int32_t>{0});
@@ -385,6 +385,18 @@ void Translation::intrinsic(LLVM::CallIntrinsicOp op) {
     return fail("unknown intrinsic " + name);
   }
   values[op.getResult(0)] = {result};
+}
+
+// Only the numbers of subgroups, and of the threads in them, say who exchanges with whom.
+Value Translation::thread() {
+  const Type i32 = b.getI32Type();
+  if (!features.subgroup)
+    return builtin(spirv::BuiltIn::LocalInvocationIndex, i32);
+  use(Capability::GroupNonUniform);
+  if (threads % features.subgroup != 0)
+    fail("a block that subgroups do not divide");
+  Value first = two<spirv::IMulOp>(builtin(spirv::BuiltIn::SubgroupId, i32), this->i32(features.subgroup));
+  return two<spirv::IAddOp>(first, builtin(spirv::BuiltIn::SubgroupLocalInvocationId, i32));
 }
 
 void Translation::barrier() {
@@ -408,16 +420,20 @@ Value Translation::sharedArray(const std::string &name, Type element, size_t cou
 // each: who writes the first one again has passed the barrier that the readers of its old contents had come to. In a
 // loop the turns would not hold.
 Value Translation::exchange(Value bits, Value mask) {
+  if (features.subgroup) {
+    use(Capability::GroupNonUniformShuffle);
+    return spirv::GroupNonUniformShuffleXorOp::create(b, loc, bits.getType(), spirv::Scope::Subgroup, bits, mask);
+  }
   Value array = sharedArray(entry + "_exchange" + std::to_string(exchanges++ % 2), b.getI32Type(), threads);
-  Value thread = builtin(spirv::BuiltIn::LocalInvocationIndex, b.getI32Type());
+  Value mine = thread();
   const auto place = [&](Value number) -> Value {
     return spirv::AccessChainOp::create(b, loc, array, ValueRange{number});
   };
   if (loops > 0)
     barrier();
-  spirv::StoreOp::create(b, loc, place(thread), bits);
+  spirv::StoreOp::create(b, loc, place(mine), bits);
   barrier();
-  return spirv::LoadOp::create(b, loc, place(two<spirv::BitwiseXorOp>(thread, mask)));
+  return spirv::LoadOp::create(b, loc, place(two<spirv::BitwiseXorOp>(mine, mask)));
 }
 
 // ---- Memory

@@ -62,6 +62,7 @@ private:
   void storeAt(Value address, Value value, unsigned alignment);
   Value arrayOf(mlir::LLVM::GlobalOp global, Type element);
   Value tableOf(mlir::LLVM::GlobalOp global, Type element);
+  Value thread();
   Value exchange(Value bits, Value mask);
   Value builtin(mlir::spirv::BuiltIn which, Type type);
   Value sharedArray(const std::string &name, Type element, size_t count);

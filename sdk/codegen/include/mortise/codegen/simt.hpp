@@ -15,8 +15,11 @@ struct VulkanFeatures {
                   // nearest even
     bool denormals = false, specials = false, nearest = false;
   } f32, f64;
-  bool doubles = false;         // arithmetic of f64
-  bool exactQuotients = false;  // division and square roots are rounded correctly, which Vulkan does not ask for
+  bool doubles = false;        // arithmetic of f64
+  bool exactQuotients = false; // division and square roots are rounded correctly, which Vulkan does not ask for
+  // Threads that exchange values by themselves, which blocks are made of without rest, so that a thread's number
+  // follows from those of its subgroup and in it; 0: exchanges go through the block's memory.
+  unsigned subgroup = 0;
   unsigned sharedBytes = 16384; // of a block's memory
   unsigned argumentBytes = 128; // that a launch passes by itself; more arguments lie in a table
   unsigned blockThreads = 256;
