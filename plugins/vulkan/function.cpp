@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "function.hpp"
 
+#include "memory.hpp"
+
 #include <cstring>
 
 namespace mortise::vulkan {
@@ -11,6 +13,34 @@ Function::~Function() {
   for (Image &image : images)
     for (VkPipeline each : image.pipelines)
       device.functions().DestroyPipeline(device.handle(), each, nullptr);
+  for (const uint64_t each : constants)
+    if (auto gone = device.release(each); !gone)
+      log(MORTISE_DEBUG, gone.error().message);
+}
+
+// What is there stays, so that the next call goes on where this one has failed.
+Result<void> Function::uploadConstants() {
+  std::lock_guard lock(constantsMutex);
+  while (constants.size() < source->constants.size()) {
+    const std::string &bytes = source->constants[constants.size()];
+    if (auto there = device.start(); !there)
+      return there;
+    Result<uint64_t> address = device.allocate(bytes.size());
+    if (!address)
+      return address.error();
+    Stream stream(device);
+    Result<void> done = upload(stream, *address, reinterpret_cast<const std::byte *>(bytes.data()), bytes.size());
+    if (done)
+      done = stream.wait();
+    if (done) {
+      constants.push_back(*address);
+      continue;
+    }
+    if (auto gone = device.release(*address); !gone)
+      log(MORTISE_DEBUG, gone.error().message);
+    return done;
+  }
+  return {};
 }
 
 Result<void> Function::make(Image &image, const std::string &code) {
@@ -76,6 +106,8 @@ Result<Function::Pipelines> Function::loaded(Variant variant) {
 }
 
 Result<void> Function::load() {
+  if (auto uploaded = uploadConstants(); !uploaded)
+    return uploaded;
   Result<Pipelines> made = loaded(source->alignedCode.empty() ? Plain : Aligned);
   return made ? Result<void>() : made.error();
 }

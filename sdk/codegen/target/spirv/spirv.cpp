@@ -69,11 +69,23 @@ Result<SimtCode> SpirvBackend::compile(LoopPlan &plan, const SimtSchedule &sched
   SimtCode result = emitKernels(plan, schedule, target, machine, available, entry, alignment, *module);
   if (isDumped("mlir"))
     module->dump();
+  // llvmpipe needs minutes to compile arrays of constants, and others may copy them for each thread.
+  SmallVector<LLVM::GlobalOp> constants;
+  for (auto global : module->getOps<LLVM::GlobalOp>())
+    if (global.getAddrSpace() == 0) {
+      const auto bytes = cast<DenseElementsAttr>(*global.getValue());
+      const llvm::ArrayRef<char> raw = bytes.getRawData();
+      std::string whole(raw.begin(), raw.end());
+      if (bytes.isSplat())
+        whole.assign(static_cast<size_t>(bytes.getNumElements()), raw[0]);
+      result.constants.push_back(std::move(whole));
+      constants.push_back(global);
+    }
   Translation translation(context, features);
   for (const SimtLaunch &launch : result.launches) {
     auto kernel = module->lookupSymbol<LLVM::LLVMFuncOp>(launch.entry);
-    result.hasTable = kernel.getNumArguments() * sizeof(uint64_t) > features.argumentBytes;
-    if (auto added = translation.add(kernel, launch.threads); !added)
+    result.hasTable = (kernel.getNumArguments() + constants.size()) * sizeof(uint64_t) > features.argumentBytes;
+    if (auto added = translation.add(kernel, constants, launch.threads); !added)
       return added.error();
   }
   Result<std::string> words = translation.serialise();
