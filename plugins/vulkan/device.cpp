@@ -20,12 +20,17 @@ struct Properties {
   VkPhysicalDeviceDriverProperties driver{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES,
                                           .driverID = VK_DRIVER_ID_MAX_ENUM};
   VkPhysicalDeviceMaintenance3Properties sizes{};
+  VkPhysicalDeviceSubgroupProperties subgroups{};
+  VkPhysicalDeviceSubgroupSizeControlProperties subgroupSizes{};
   explicit Properties(const Driver &calls, VkPhysicalDevice device) {
     all.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
     id.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES;
     floats.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES;
     sizes.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES;
     all.pNext = &id, id.pNext = &floats, floats.pNext = &driver, driver.pNext = &sizes;
+    subgroups.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
+    subgroupSizes.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES;
+    sizes.pNext = &subgroups, subgroups.pNext = &subgroupSizes;
     calls.GetPhysicalDeviceProperties2(device, &all);
   }
 };
@@ -37,6 +42,7 @@ struct Features {
   VkPhysicalDeviceShaderFloat16Int8Features int8{};
   VkPhysicalDeviceBufferDeviceAddressFeatures addresses{};
   VkPhysicalDeviceTimelineSemaphoreFeatures timeline{};
+  VkPhysicalDeviceSubgroupSizeControlFeatures subgroups{}; // not in the chain that makes a device, unless it is there
   Features() {
     all.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
     storage16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
@@ -45,6 +51,7 @@ struct Features {
     addresses.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES;
     timeline.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES;
     all.pNext = &storage16, storage16.pNext = &storage8, storage8.pNext = &int8, int8.pNext = &addresses;
+    subgroups.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES;
     addresses.pNext = &timeline;
   }
   Features(const Features &) = delete;
@@ -54,7 +61,7 @@ struct Features {
 constexpr const char *extensions[] = {
     VK_KHR_8BIT_STORAGE_EXTENSION_NAME,          VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME,
     VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME, VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME,
-    VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME,
+    VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME,
 };
 
 // Drivers that do more than they promise, and what says so.
@@ -91,6 +98,7 @@ std::string hex(const uint8_t *bytes) {
 Result<codegen::VulkanFeatures> Device::features() {
   const Properties has(driver, physical);
   Features can;
+  can.timeline.pNext = &can.subgroups;
   driver.GetPhysicalDeviceFeatures2(physical, &can.all);
   const VkPhysicalDeviceFloatControlsProperties &floats = has.floats;
   std::string lacks;
@@ -122,7 +130,13 @@ Result<codegen::VulkanFeatures> Device::features() {
     result.f32.denormals = result.f64.denormals = result.f32.denormals && result.f64.denormals;
   result.doubles = can.all.features.shaderFloat64 && result.f64.specials && result.f64.nearest &&
                    (result.f64.denormals || known.keepsSubnormals);
-  result.exactQuotients = known.exactQuotients && !promisedOnly;
+  result.exactQuotients = known.exactQuotients && reliance.arithmetic;
+  // Whole subgroups of one size.
+  const VkShaderStageFlags stage = VK_SHADER_STAGE_COMPUTE_BIT;
+  if (reliance.subgroups && can.subgroups.computeFullSubgroups && can.subgroups.subgroupSizeControl &&
+      (has.subgroupSizes.requiredSubgroupSizeStages & stage) && (has.subgroups.supportedStages & stage) &&
+      (has.subgroups.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) && has.subgroups.subgroupSize <= 64)
+    result.subgroup = has.subgroups.subgroupSize;
   result.sharedBytes = properties.limits.maxComputeSharedMemorySize;
   result.argumentBytes = std::min(properties.limits.maxPushConstantsSize, 256U);
   result.blockThreads =
@@ -154,6 +168,7 @@ Result<void> Device::describe(uint32_t ordinal) {
   chip = std::move(*known);
   pushBytes = found->argumentBytes;
   hasDoubles = found->doubles;
+  subgroup = found->subgroup;
   featureList = chip.features.empty() ? "" : chip.features.substr(1);
   std::ranges::replace(featureList, '+', ',');
   fingerprint = hex(properties.pipelineCacheUUID) + " " + chip.chip + " " + chip.features;
@@ -181,8 +196,8 @@ Result<void> Device::describe(uint32_t ordinal) {
 }
 
 Result<std::unique_ptr<Device>> Device::find(const Driver &driver, VkPhysicalDevice handle, uint32_t ordinal,
-                                             bool promisedOnly) {
-  std::unique_ptr<Device> device(new Device(driver, handle, promisedOnly));
+                                             Reliance reliance) {
+  std::unique_ptr<Device> device(new Device(driver, handle, reliance));
   if (auto described = device->describe(ordinal); !described)
     return described.error();
   return device;
@@ -238,6 +253,10 @@ Result<void> Device::create() {
   wanted.int8.shaderInt8 = wanted.storage16.storageBuffer16BitAccess = wanted.storage8.storageBuffer8BitAccess =
       VK_TRUE;
   wanted.addresses.bufferDeviceAddress = wanted.timeline.timelineSemaphore = VK_TRUE;
+  if (subgroup) {
+    wanted.timeline.pNext = &wanted.subgroups;
+    wanted.subgroups.computeFullSubgroups = wanted.subgroups.subgroupSizeControl = VK_TRUE;
+  }
   uint32_t count = 0;
   driver.EnumerateDeviceExtensionProperties(physical, nullptr, &count, nullptr);
   std::vector<VkExtensionProperties> there(count);
@@ -606,7 +625,7 @@ static Result<void> fill(Found &found, const Choice &choice) {
       reasons += "; " + name + " (" + hex(properties.id.deviceUUID) + ") is not what the option device names";
       continue;
     }
-    auto device = Device::find(*found.driver, handle, static_cast<uint32_t>(found.devices.size()), choice.promisedOnly);
+    auto device = Device::find(*found.driver, handle, static_cast<uint32_t>(found.devices.size()), choice.reliance);
     if (!device) {
       reasons += "; " + name + ": " + device.error().message;
       continue;
