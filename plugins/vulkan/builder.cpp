@@ -23,6 +23,8 @@ static const char *loweringOf(codegen::GroupKind kind) {
     return "vulkan.columns";
   case codegen::GroupKind::Scan:
     return "vulkan.scan";
+  case codegen::GroupKind::Product:
+    return "vulkan.product";
   }
   return "vulkan.generated";
 }

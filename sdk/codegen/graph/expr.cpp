@@ -142,6 +142,10 @@ private:
   bool given(size_t i) const { return i < operands.size() && operands[i] != ~0u; }
 
   ExprId gelu(ExprId x);
+  bool isInnermost(ExprId id, int64_t axis) const;
+  ExprId product(const std::vector<int64_t> &lhsBatch, const std::vector<int64_t> &rhsBatch,
+                 const std::vector<int64_t> &lhsSummed, const std::vector<int64_t> &rhsSummed);
+  ExprId linear();
   ExprId softmax(bool log);
   ExprId normalise(ExprId x, const std::vector<int64_t> &axes, bool centred);
   ExprId affine(ExprId x, size_t scale, size_t bias, const std::vector<int64_t> &axes);
@@ -216,6 +220,64 @@ ExprId Expansion::batchNorm() {
   if (given(2))
     return make(Op::MulAdd, {centred, spreadFactor, broadcast(widened(operands[2]), dims, {1})});
   return make(Op::Mul, {centred, spreadFactor});
+}
+
+// Whether neighbours along this dimension are neighbours in memory, as far as transposes tell.
+bool Expansion::isInnermost(ExprId id, int64_t axis) const {
+  while (at(id).op == Op::Transpose) {
+    axis = at(id).axes[axis];
+    id = at(id).operands[0];
+  }
+  const bool isView = at(id).op == Op::Input && !at(id).strides.empty(); // supports() knows no memory
+  return isView ? at(id).strides[axis] == 1 : axis + 1 == static_cast<int64_t>(at(id).dims.size());
+}
+
+// A sum of products over the space of the batch dimensions, those of one operand alone, and those that are summed:
+// these are the innermost ones where rhs has them so in memory, else they stand before what only rhs has.
+ExprId Expansion::product(const std::vector<int64_t> &lhsBatch, const std::vector<int64_t> &rhsBatch,
+                          const std::vector<int64_t> &lhsSummed, const std::vector<int64_t> &rhsSummed) {
+  dag.product = true;
+  const ExprId lhs = operands[0], rhs = operands[1];
+  std::vector<Dim> dims;
+  std::vector<int64_t> lhsAxes(at(lhs).dims.size(), -1), rhsAxes(at(rhs).dims.size(), -1), summed;
+  const auto place = [&](ExprId operand, std::vector<int64_t> &axes, int64_t axis) {
+    axes[axis] = static_cast<int64_t>(dims.size());
+    dims.push_back(at(operand).dims[axis]);
+  };
+  const auto placeRest = [&](ExprId operand, std::vector<int64_t> &axes, const std::vector<int64_t> &others) {
+    for (size_t i = 0; i < axes.size(); ++i)
+      if (axes[i] < 0 && std::ranges::find(others, static_cast<int64_t>(i)) == others.end())
+        place(operand, axes, static_cast<int64_t>(i));
+  };
+  const auto placeSummed = [&] {
+    for (size_t i = 0; i < lhsSummed.size(); ++i) {
+      summed.push_back(static_cast<int64_t>(dims.size()));
+      rhsAxes[rhsSummed[i]] = static_cast<int64_t>(dims.size());
+      place(lhs, lhsAxes, lhsSummed[i]);
+    }
+  };
+  for (size_t i = 0; i < lhsBatch.size(); ++i) {
+    rhsAxes[rhsBatch[i]] = static_cast<int64_t>(dims.size());
+    place(lhs, lhsAxes, lhsBatch[i]);
+  }
+  placeRest(lhs, lhsAxes, lhsSummed);
+  const bool last = std::ranges::any_of(rhsSummed, [&](int64_t axis) { return isInnermost(rhs, axis); });
+  if (!last)
+    placeSummed();
+  placeRest(rhs, rhsAxes, rhsSummed);
+  if (last)
+    placeSummed();
+  const ExprId products = make(Op::Mul, {broadcast(lhs, dims, lhsAxes), broadcast(rhs, dims, rhsAxes)});
+  if (summed.empty()) // a sum of one term, which begins at +0
+    return make(Op::Add, {products, literal(products, 0.0)});
+  return reduce(Op::ReduceSum, products, summed);
+}
+
+ExprId Expansion::linear() {
+  const auto rank = static_cast<int64_t>(at(operands[0]).dims.size());
+  const bool isTransposed = intAttribute(node, "weight_transposed") != 0; // stored [K, N]
+  const ExprId sum = product({}, {}, {rank - 1}, {isTransposed ? 0 : 1});
+  return given(2) ? make(Op::Add, {sum, broadcast(operands[2], at(sum).dims, {rank - 1})}) : sum;
 }
 
 // Ops that become one expression with the result's type and the op's attributes.
@@ -330,6 +392,13 @@ bool Expansion::run(ExprId &result) {
     result = append(std::move(expr));
     break;
   }
+  case Op::Dot:
+    result = product(ints(node, "lhs_batch"), ints(node, "rhs_batch"), ints(node, "lhs_contract"),
+                     ints(node, "rhs_contract"));
+    break;
+  case Op::Linear:
+    result = linear();
+    break;
   case Op::Mean: {
     ExprId x = widened(operands[0]);
     Dim n = 1;
@@ -417,7 +486,8 @@ void describe(std::string &key, const Expr &expr) {
 
 bool expandsAlways(mortise::Op op) {
   return op == mortise::Op::Constant || has(op, Trait::View) ||
-         (has(op, Trait::Reduction) && !has(op, Trait::Composite)) || elementwiseCost(static_cast<Op>(op));
+         (has(op, Trait::Reduction) && !has(op, Trait::Composite)) || op == mortise::Op::Dot ||
+         op == mortise::Op::Linear || elementwiseCost(static_cast<Op>(op));
 }
 
 bool expandNode(Dag &dag, const MortiseNode &node, const std::vector<ExprId> &operands, ExprId &result) {
@@ -510,7 +580,7 @@ Result<Dag> buildDag(const MortiseGraph &graph, const Group &group) {
       operands.push_back(found->second);
     }
     ExprId result;
-    if (Support support = supports(node); !support.yes || !expandNode(dag, node, operands, result))
+    if (Support support = supports(node, true); !support.yes || !expandNode(dag, node, operands, result))
       return Error{MORTISE_UNSUPPORTED, std::string("groups cannot compute ") + node.op + ": " + support.detail};
     known[node.results[0]->index] = result;
   }

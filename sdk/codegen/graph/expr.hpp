@@ -65,6 +65,7 @@ struct Dag {
   std::string key;                   // equal keys compile to equal functions
   std::vector<SymbolRange> symbols;  // of the graph
   std::vector<uint32_t> usedSymbols; // the numbers of those that occur, ascending
+  bool product = false;              // a node of it is a product (isProduct)
 };
 
 // `nodes` in depth-first order from `outputs`, operands first. Equal computations come in equal order, wherever their
@@ -85,6 +86,11 @@ bool expandNode(Dag &dag, const MortiseNode &node, const std::vector<ExprId> &op
 
 // True when expandNode() expands every node of this op, so that supports() need not try.
 bool expandsAlways(mortise::Op op);
+
+// A node that becomes a sum of products. Groups compute it where the machine has a schedule for it.
+bool isProduct(const MortiseNode &node);
+// As supports(), with products where `products`.
+Support supports(const MortiseNode &node, bool products);
 
 // The relative cost of one element of an elementwise op; nullopt when the op has no generated code (elementwise.cpp).
 std::optional<int> elementwiseCost(Op op);
