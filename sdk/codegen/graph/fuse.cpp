@@ -29,7 +29,8 @@ bool isHeavy(const MortiseNode &node) {
 bool suitsProduct(const LoopPlan &plan) {
   if (plan.scan || plan.isPut() || plan.reductions.size() > 1)
     return false;
-  if (plan.reductions.empty()) // a product that sums nothing
+  if (plan.reductions.empty() || // a product that sums nothing, or that has no results
+      elementCount(plan.dag.exprs[plan.dag.roots[0]].dims) == Dim(0))
     return true;
   std::vector<IndexId> kept;
   const std::vector<IndexId> &all = plan.space.tuple(plan.identity());
@@ -355,7 +356,8 @@ bool Fuser::feedsProduct(const PendingGroup &group, uint32_t node) const {
 }
 
 bool Fuser::joinsAsOutput(uint32_t node, uint32_t group) {
-  return !groups[group].closed && !reaches(resultOf(node), group) && fits(groups[group], node, true);
+  return !groups[group].closed && !feedsProduct(groups[group], node) && !reaches(resultOf(node), group) &&
+         fits(groups[group], node, true);
 }
 
 void Fuser::startGroup(uint32_t node) {
@@ -435,8 +437,8 @@ std::string nameOf(const MortiseGraph &graph, const Group &group) {
   }
   // Names the heavy ops first, because they tell what the group is.
   auto heavy = [](const std::string &op) {
-    return op.find("norm") != op.npos || op.find("softmax") != op.npos || op.find("reduce") != op.npos ||
-           op == "dot" || op == "linear";
+    return op.find("norm") != op.npos || op.find("softmax") != op.npos || op.find("reduce") != op.npos || op == "dot" ||
+           op == "linear";
   };
   for (size_t i = 1; i < ops.size(); ++i)
     for (size_t j = i; j > 0 && heavy(ops[j]) && !heavy(ops[j - 1]); --j)

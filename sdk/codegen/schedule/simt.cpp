@@ -122,7 +122,7 @@ static void shareUnits(const LoopPlan &plan, SimtSchedule &schedule) {
 
 // Vectors of few elements, and what reads its factors once anyway, are left to teams that share rows or columns.
 static constexpr double fewestInTile = 4;
-static constexpr double enoughTiles = 256; // that large tiles should leave
+static constexpr double enoughTiles = 256;   // that large tiles should leave
 static constexpr unsigned tileBytes = 16384; // of a block's memory, which every device has
 
 static void scheduleProduct(const LoopPlan &plan, SimtSchedule &schedule) {

@@ -12,7 +12,7 @@ struct SimtTarget;
 // A block computes rows x columns results of a product (LoopPlan::product), side x side threads each their share. The
 // factors of `depth` terms at a time lie in the block's memory.
 struct ProductTile {
-  static constexpr unsigned side = 16; // threads
+  static constexpr unsigned side = 16;                // threads
   unsigned rows = side, columns = side, depth = side; // multiples of `side`; the depth may be half of it
 };
 

@@ -523,7 +523,8 @@ void LoopPlan::findProduct() {
   collectReads(found.lhs, sum.operandAt, 0, lhs);
   collectReads(found.rhs, sum.operandAt, 0, rhs);
   const auto innermost = [&](bool isReduced) {
-    const auto last = std::find_if(loops.rbegin(), loops.rend(), [&](const Loop &loop) { return loop.reduced == isReduced; });
+    const auto last =
+        std::find_if(loops.rbegin(), loops.rend(), [&](const Loop &loop) { return loop.reduced == isReduced; });
     return last == loops.rend() ? nullptr : &*last;
   };
   const Loop *const kept = innermost(false), *const summed = innermost(true);

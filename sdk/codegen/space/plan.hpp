@@ -106,7 +106,7 @@ public:
 
 private:
   using Key = std::pair<ExprId, std::pair<TupleId, GuardId>>;
-  struct Reads { // of one value
+  struct Reads {        // of one value
     uint64_t loops = 0; // that it depends on
     std::set<IndexId> addresses;
     std::set<Key> met;
