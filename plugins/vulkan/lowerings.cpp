@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t none = UINT32_MAX;
 
-// Nanoseconds of traffic and launches at typical values of the symbols.
+// Nanoseconds of traffic, arithmetic and launches at typical values of the symbols.
 class Estimate {
 public:
   // `inside`: per node, the number of its region.
@@ -42,6 +42,19 @@ private:
   double bytes(const MortiseValue &value) const {
     return elements(value) * static_cast<double>(dtypeBits(value.type->dtype)) / 8;
   }
+  double productFlops(const MortiseNode &node) const {
+    const std::vector<Dim> dims = dimsOf(*node.operands[0]->type);
+    double terms = 1;
+    const auto sums = [&](size_t axis) {
+      const Result<int64_t> number = dims[axis].evaluate(symbols);
+      terms *= number ? static_cast<double>(std::max<int64_t>(*number, 0)) : 1;
+    };
+    if (isOp(node, Op::Linear))
+      sums(dims.size() - 1);
+    for (const int64_t axis : intsAttribute(node, "lhs_contract"))
+      sums(static_cast<size_t>(axis));
+    return 2 * elements(*node.results[0]) * terms;
+  }
   bool isInside(const MortiseValue &value, uint32_t region) const {
     return region != none && value.producer && inside[value.producer->index] == region;
   }
@@ -64,7 +77,9 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, uint32_t region) cons
   for (const uint32_t n : nodes) {
     const MortiseNode &node = *graph.nodes[n];
     const MortiseValue &result = *node.results[0];
-    const bool heavy = has(node, Trait::Reduction, Trait::Running, Trait::Normalisation) || isOp(node, Op::Put);
+    const bool isProduct = isOp(node, Op::Dot, Op::Linear);
+    const bool heavy =
+        has(node, Trait::Reduction, Trait::Running, Trait::Normalisation) || isOp(node, Op::Put) || isProduct;
     const bool free = has(node, Trait::View) || isOp(node, Op::Constant);
     const bool looksUp = isOp(node, Op::Embedding, Op::Take, Op::TakeAlong, Op::TakeNd);
     for (const MortiseValue *operand : operandsOf(node))
@@ -78,10 +93,11 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, uint32_t region) cons
     else if (heavy)
       candidate.bytes += 2 * bytes(result);
     if (!free)
-      candidate.flops += elements(result) * (heavy ? 10 : 1);
+      candidate.flops += isProduct ? productFlops(node) : elements(result) * (heavy ? 10 : 1);
     kernels += heavy || (leaves && free) ? 1 : leaves ? 0.5 : 0; // several outputs often share a kernel
   }
-  const double seconds = device.bandwidth > 0 ? candidate.bytes / device.bandwidth : 0;
+  const double seconds = std::max(device.bandwidth > 0 ? candidate.bytes / device.bandwidth : 0,
+                                  device.peak_flops > 0 ? candidate.flops / device.peak_flops : 0);
   candidate.costNs = seconds * 1e9 + std::max(kernels, 1.0) * device.launch_ns;
   return candidate;
 }
