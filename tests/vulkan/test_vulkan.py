@@ -74,7 +74,7 @@ def test_validation_layers_are_silent(tmp_path):
     judge(
         tmp_path / "report",
         "--op",
-        "add,reduce_sum,take,concatenate,argmax,dot,linear",
+        "add,reduce_sum,take,concatenate,argmax,dot",
         VK_INSTANCE_LAYERS="VK_LAYER_KHRONOS_validation",
         VK_LAYER_SETTINGS_PATH=str(settings),
     )
