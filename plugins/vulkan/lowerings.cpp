@@ -53,6 +53,11 @@ private:
       sums(dims.size() - 1);
     for (const int64_t axis : intsAttribute(node, "lhs_contract"))
       sums(static_cast<size_t>(axis));
+    if (isOp(node, Op::Convolution)) { // the terms of one result are a weight of each output channel
+      const std::vector<Dim> weights = dimsOf(*node.operands[1]->type);
+      const Result<int64_t> outputs = weights[0].evaluate(symbols);
+      terms = elements(*node.operands[1]) / static_cast<double>(std::max<int64_t>(outputs ? *outputs : 1, 1));
+    }
     return 2 * elements(*node.results[0]) * terms;
   }
   bool isInside(const MortiseValue &value, uint32_t region) const {
@@ -77,9 +82,9 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, uint32_t region) cons
   for (const uint32_t n : nodes) {
     const MortiseNode &node = *graph.nodes[n];
     const MortiseValue &result = *node.results[0];
-    const bool isProduct = isOp(node, Op::Dot, Op::Linear);
-    const bool heavy =
-        has(node, Trait::Reduction, Trait::Running, Trait::Normalisation) || isOp(node, Op::Put) || isProduct;
+    const bool isProduct = isOp(node, Op::Dot, Op::Linear, Op::Convolution);
+    const bool heavy = has(node, Trait::Reduction, Trait::Running, Trait::Normalisation, Trait::Window) ||
+                       isOp(node, Op::Put) || isProduct;
     const bool free = has(node, Trait::View) || isOp(node, Op::Constant);
     const bool looksUp = isOp(node, Op::Embedding, Op::Take, Op::TakeAlong, Op::TakeNd);
     for (const MortiseValue *operand : operandsOf(node))
@@ -116,7 +121,7 @@ Result<void> propose(Proposal &proposal) {
   std::vector<bool> supported(graph.node_count);
   for (uint32_t i = 0; i < graph.node_count; ++i) {
     const MortiseNode &node = *graph.nodes[i];
-    codegen::Support verdict = codegen::supportsSimt(node);
+    codegen::Support verdict = codegen::supportsSimt(node, true);
     // The type of a value may say that its elements lie otherwise than dense.
     if (!proposal.forms().empty())
       verdict = {false, MORTISE_REASON_LAYOUT, "the plugin has no layouts of its own"};

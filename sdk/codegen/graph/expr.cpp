@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -19,6 +20,7 @@ int cost(const Expr &expr) {
   case Op::Slice:
   case Op::Reverse:
   case Op::Iota:
+  case Op::Window:
     return 0;
   case Op::Concatenate:
   case Op::Pad:
@@ -146,6 +148,10 @@ private:
   ExprId product(const std::vector<int64_t> &lhsBatch, const std::vector<int64_t> &rhsBatch,
                  const std::vector<int64_t> &lhsSummed, const std::vector<int64_t> &rhsSummed);
   ExprId linear();
+  ExprId window(ExprId operand, std::vector<Dim> dims, std::vector<int64_t> axes, std::vector<int64_t> steps);
+  ExprId padded(ExprId x, double real, int64_t integer);
+  ExprId convolution(bool &known);
+  ExprId pool(bool largest);
   ExprId softmax(bool log);
   ExprId normalise(ExprId x, const std::vector<int64_t> &axes, bool centred);
   ExprId affine(ExprId x, size_t scale, size_t bias, const std::vector<int64_t> &axes);
@@ -280,6 +286,101 @@ ExprId Expansion::linear() {
   return given(2) ? make(Op::Add, {sum, broadcast(operands[2], at(sum).dims, {rank - 1})}) : sum;
 }
 
+ExprId Expansion::window(ExprId operand, std::vector<Dim> dims, std::vector<int64_t> axes, std::vector<int64_t> steps) {
+  Expr expr;
+  expr.op = Op::Window;
+  expr.dtype = at(operand).dtype;
+  expr.dims = std::move(dims);
+  expr.axes = std::move(axes);
+  expr.steps = std::move(steps);
+  expr.operands = {operand};
+  return append(std::move(expr));
+}
+
+// With the node's padding along the spatial dimensions, where it has any: the number of the two that fits the dtype.
+ExprId Expansion::padded(ExprId x, double real, int64_t integer) {
+  const std::vector<int64_t> low = ints(node, "low"), high = ints(node, "high");
+  const auto isZero = [](int64_t pad) { return pad == 0; };
+  if (std::ranges::all_of(low, isZero) && std::ranges::all_of(high, isZero))
+    return x;
+  Expr padding;
+  padding.op = Op::Constant;
+  padding.dtype = at(x).dtype;
+  padding.real = real;
+  padding.integer = integer;
+  Expr pad;
+  pad.op = Op::Pad;
+  pad.dtype = at(x).dtype;
+  pad.dims = at(x).dims;
+  pad.starts.assign(pad.dims.size(), 0);
+  pad.steps.assign(pad.dims.size(), 0);
+  for (size_t i = 0; i < low.size(); ++i) {
+    pad.starts[i + 2] = low[i];
+    pad.dims[i + 2] += low[i] + high[i];
+  }
+  pad.operands = {x, append(std::move(padding))};
+  return append(std::move(pad));
+}
+
+// A sum of products over the space N, groups, O / groups, C / groups, window, positions: the positions stand last,
+// because that is how the tensors lie.
+ExprId Expansion::convolution(bool &known) {
+  const std::vector<Dim> result = dimsOf(*node.results[0]->type), weights = at(operands[1]).dims;
+  const std::vector<int64_t> strides = ints(node, "strides"), dilations = ints(node, "dilations");
+  const int64_t groups = intAttribute(node, "groups");
+  const auto spatial = static_cast<int64_t>(strides.size());
+  const std::optional<int64_t> outputs = result[1].number(), inputs = weights[1].number(); // `inputs`: of a group
+  known = groups == 1 || (outputs && inputs);
+  if (!known)
+    return 0;
+  dag.product = true;
+  std::vector<Dim> dims{result[0]};
+  std::vector<int64_t> xAxes{0, -1}, xSteps{1, 0}, weightAxes, weightSteps;
+  if (groups > 1) {
+    dims.insert(dims.end(), {groups, *outputs / groups, *inputs});
+    xAxes.insert(xAxes.end(), {1, 3}), xSteps.insert(xSteps.end(), {*inputs, 1});
+    weightAxes = {1, 2, 3, -1}, weightSteps = {*outputs / groups, 1, 1, 0};
+  } else {
+    dims.insert(dims.end(), {result[1], weights[1]});
+    xAxes.insert(xAxes.end(), {2, -1}), xSteps.insert(xSteps.end(), {1, 0});
+    weightAxes = {1, -1, 2, -1}, weightSteps = {1, 0, 1, 0};
+  }
+  const auto first = static_cast<int64_t>(dims.size()); // of the window
+  std::vector<int64_t> summed{first - 1};
+  for (int64_t i = 0; i < spatial; ++i) {
+    summed.push_back(first + i);
+    xAxes.insert(xAxes.end(), {first + spatial + i, first + i}), xSteps.insert(xSteps.end(), {strides[i], dilations[i]});
+    weightAxes.insert(weightAxes.end(), {first + i, -1}), weightSteps.insert(weightSteps.end(), {1, 0});
+  }
+  dims.insert(dims.end(), weights.begin() + 2, weights.end());
+  dims.insert(dims.end(), result.begin() + 2, result.end());
+  const ExprId x = window(padded(operands[0], 0, 0), dims, xAxes, xSteps);
+  const ExprId sum =
+      reduce(Op::ReduceSum, make(Op::Mul, {x, window(operands[1], dims, weightAxes, weightSteps)}), summed);
+  return groups > 1 ? reshape(sum, result) : sum;
+}
+
+// A reduction over the space N, C, window, positions.
+ExprId Expansion::pool(bool largest) {
+  const std::vector<Dim> result = dimsOf(*node.results[0]->type);
+  const std::vector<int64_t> extents = ints(node, "window"), strides = ints(node, "strides"),
+                             dilations = ints(node, "dilations");
+  const auto spatial = static_cast<int64_t>(extents.size());
+  std::vector<Dim> dims{result[0], result[1]};
+  std::vector<int64_t> axes{0, -1, 1, -1}, steps{1, 0, 1, 0}, summed;
+  for (int64_t i = 0; i < spatial; ++i) {
+    summed.push_back(2 + i);
+    dims.push_back(extents[i]);
+    axes.insert(axes.end(), {2 + spatial + i, 2 + i}), steps.insert(steps.end(), {strides[i], dilations[i]});
+  }
+  dims.insert(dims.end(), result.begin() + 2, result.end());
+  const int32_t dtype = at(operands[0]).dtype;
+  const int64_t least = isUnsigned(dtype) || isFloat(dtype) ? 0 : -1 - (INT64_MAX >> (64 - dtypeBits(dtype)));
+  const ExprId x =
+      largest ? padded(operands[0], -std::numeric_limits<double>::infinity(), least) : padded(operands[0], 0, 0);
+  return reduce(largest ? Op::ReduceMax : Op::ReduceSum, window(x, dims, axes, steps), summed);
+}
+
 // Ops that become one expression with the result's type and the op's attributes.
 ExprId Expansion::shaped(Op op, bool &known) {
   Expr expr;
@@ -398,6 +499,13 @@ bool Expansion::run(ExprId &result) {
     break;
   case Op::Linear:
     result = linear();
+    break;
+  case Op::Convolution:
+    result = convolution(known);
+    break;
+  case Op::MaxPool:
+  case Op::SumPool:
+    result = pool(op == Op::MaxPool);
     break;
   case Op::Mean: {
     ExprId x = widened(operands[0]);

@@ -20,8 +20,8 @@ bool isView(const MortiseNode &node) { return has(node, Trait::View); }
 
 // Each result reads many elements, or the node first copies a whole tensor.
 bool isHeavy(const MortiseNode &node) {
-  return has(node, Trait::Reduction, Trait::Running, Trait::Normalisation) || isOp(node, mortise::Op::Put) ||
-         isProduct(node);
+  return has(node, Trait::Reduction, Trait::Running, Trait::Normalisation, Trait::Window) ||
+         isOp(node, mortise::Op::Put) || isProduct(node);
 }
 
 // Whether the group that has a product computes each of its results once, in its own order, and nothing else that looks
@@ -167,7 +167,7 @@ Result<void> Fuser::findDemands() {
     if (!live[n] || taken(n))
       continue;
     const MortiseNode &node = *graph.nodes[n];
-    if (Support support = supports(node, target.products); !support.yes)
+    if (Support support = supports(node, target.contractions); !support.yes)
       return Error{MORTISE_UNSUPPORTED, "node " + std::to_string(n) +
                                             " is neither taken nor something that groups compute: " + support.detail};
     uint32_t value = resultOf(n);
@@ -438,7 +438,7 @@ std::string nameOf(const MortiseGraph &graph, const Group &group) {
   // Names the heavy ops first, because they tell what the group is.
   auto heavy = [](const std::string &op) {
     return op.find("norm") != op.npos || op.find("softmax") != op.npos || op.find("reduce") != op.npos || op == "dot" ||
-           op == "linear";
+           op == "linear" || op == "convolution" || op.find("pool") != op.npos;
   };
   for (size_t i = 1; i < ops.size(); ++i)
     for (size_t j = i; j > 0 && heavy(ops[j]) && !heavy(ops[j - 1]); --j)

@@ -205,6 +205,13 @@ std::vector<Access> LoopPlan::accesses(ExprId id, TupleId atId, GuardId guard) {
     for (size_t i = 0; i < from.size(); ++i)
       inner[i] = space.scale(at[expr.axes[i]], simplify(repetition(from[i], expr.dims[expr.axes[i]]), dag.symbols));
     return one(guard);
+  case Op::Window:
+    for (size_t i = 0; i < from.size(); ++i) {
+      inner[i] = space.scale(at[expr.axes[2 * i]], expr.steps[2 * i]);
+      if (expr.axes[2 * i + 1] >= 0)
+        inner[i] = space.add(inner[i], at[expr.axes[2 * i + 1]], expr.steps[2 * i + 1]);
+    }
+    return one(guard);
   case Op::Slice:
     for (size_t i = 0; i < at.size(); ++i)
       inner[i] = space.add(space.constant(expr.starts[i]), at[i], expr.steps[i]);
@@ -539,10 +546,14 @@ void LoopPlan::findProduct() {
     if (!loop.reduced && left != right)
       (left ? found.rows : found.columns) |= loop.members;
   }
-  const auto isAlongSum = [&](const Reads &reads) {
-    return std::ranges::any_of(reads.addresses, [&](IndexId at) { return coefficient(at, summed->number) == 1; });
+  const auto isAlongSum = [&](const Reads &reads, uint64_t own) {
+    const auto goes = [&](const Loop &loop) {
+      return std::ranges::any_of(reads.addresses, [&](IndexId at) { return coefficient(at, loop.number) == 1; });
+    };
+    return goes(*summed) &&
+           std::ranges::none_of(loops, [&](const Loop &loop) { return (loop.members & own) && goes(loop); });
   };
-  found.lhsAlongSum = isAlongSum(lhs), found.rhsAlongSum = isAlongSum(rhs);
+  found.lhsAlongSum = isAlongSum(lhs, found.rows), found.rhsAlongSum = isAlongSum(rhs, found.columns);
   if (found.rows && found.columns)
     product = found;
 }

@@ -71,7 +71,7 @@ struct FuseResult {
 struct FuseTarget {
   unsigned lanes = 1;    // elements of a 4-byte type side by side
   unsigned threads = 1;  // that share the rows of a group
-  bool products = false; // groups compute products, too
+  bool contractions = false; // groups compute products, convolutions and pools, too
 };
 Result<FuseResult> fuse(const FuseRequest &request, const FuseTarget &target);
 Result<FuseResult> fuse(const FuseRequest &request, const Target &target);

@@ -45,8 +45,9 @@ struct SimtTarget {
 // What `fuse` has to know of any GPU.
 FuseTarget simtFuseTarget();
 
-// `yes` when kernels of GPUs can compute the node; otherwise the reason for a refusal.
-Support supportsSimt(const MortiseNode &node);
+// `yes` when kernels of GPUs can compute the node; otherwise the reason for a refusal. `contractions`: products,
+// convolutions and pools, too, which a plugin may leave to a library.
+Support supportsSimt(const MortiseNode &node, bool contractions);
 
 // An argument of a kernel, 8 bytes each: the address of an input or output of the group, of scratch memory or of a
 // constant, or the value of a symbol of the graph.
