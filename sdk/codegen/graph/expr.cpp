@@ -349,7 +349,8 @@ ExprId Expansion::convolution(bool &known) {
   std::vector<int64_t> summed{first - 1};
   for (int64_t i = 0; i < spatial; ++i) {
     summed.push_back(first + i);
-    xAxes.insert(xAxes.end(), {first + spatial + i, first + i}), xSteps.insert(xSteps.end(), {strides[i], dilations[i]});
+    xAxes.insert(xAxes.end(), {first + spatial + i, first + i}),
+        xSteps.insert(xSteps.end(), {strides[i], dilations[i]});
     weightAxes.insert(weightAxes.end(), {first + i, -1}), weightSteps.insert(weightSteps.end(), {1, 0});
   }
   dims.insert(dims.end(), weights.begin() + 2, weights.end());

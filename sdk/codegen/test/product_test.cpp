@@ -201,6 +201,97 @@ TEST(Product, WhatDoesNotFitHasAGroupOfItsOwn) {
   });
 }
 
+// The window of a convolution or pool, with as many entries as there are spatial dimensions.
+struct Window {
+  Dims x, extents, strides, low, high, dilations;
+  std::vector<Attr> attributes() const {
+    return {{"strides", strides}, {"low", low}, {"high", high}, {"dilations", dilations}};
+  }
+  Dims result(int64_t channels) const {
+    Dims dims{x[0], channels};
+    for (size_t i = 0; i < extents.size(); ++i)
+      dims.push_back((x[i + 2] + low[i] + high[i] - dilations[i] * (extents[i] - 1) - 1) / strides[i] + 1);
+    return dims;
+  }
+};
+const Window windows[] = {
+    {{2, 6, 9, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {{2, 6, 9, 11}, {3, 2}, {2, 1}, {1, 0}, {0, 2}, {1, 2}},
+    {{1, 6, 16, 16}, {4, 4}, {4, 4}, {0, 0}, {0, 0}, {1, 1}}, // patches
+    {{3, 6, 40}, {5}, {1}, {4}, {0}, {1}},
+    {{1, 6, 4, 5, 6}, {2, 3, 1}, {1, 2, 1}, {1, 1, 0}, {0, 1, 0}, {1, 1, 1}},
+    {{2, 6, 1, 1}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+};
+
+TEST(Product, ConvolutionsAreProductsOfWindows) {
+  for (const int32_t dtype : {MORTISE_F32, MORTISE_BF16})
+    for (const Window &window : windows)
+      for (const int64_t groups : {1, 2, 6}) {
+        TestGraph b;
+        Dims weights{12, 6 / groups};
+        weights.insert(weights.end(), window.extents.begin(), window.extents.end());
+        V x = b.input(dtype, window.x), w = b.input(dtype, weights), bias = b.input(dtype, {12});
+        std::vector<Attr> attributes = window.attributes();
+        attributes.push_back({"groups", groups});
+        const Dims result = window.result(12);
+        V y = b.op("convolution", {x, w}, dtype, result, attributes);
+        V wide = b.op("broadcast", {bias}, dtype, result, {{"shape", result}, {"axes", Dims{1}}});
+        b.output(unary(b, "relu", add(b, y, wide)));
+        const bool hasMany = elementCount(*y->type) / 12 >= 4; // positions
+        EXPECT_EQ(tileOf(b.view()).first != 0, hasMany && groups < 6) << window.x.size() << " " << groups;
+        Oracle oracle(b);
+        for (V each : {x, w, bias})
+          oracle.fill(each, Fill::Small);
+        oracle.checkSimt(equal, std::to_string(window.x.size()) + "-d " + std::to_string(groups) + " groups");
+        if (HasFatalFailure())
+          return;
+      }
+}
+
+// NaN wins, and padding neither is chosen nor adds anything.
+TEST(Product, PoolsAreReductionsOfWindows) {
+  for (const char *op : {"max_pool", "sum_pool"})
+    for (const int32_t dtype : {MORTISE_F32, MORTISE_F16, MORTISE_I32, MORTISE_UI8})
+      for (const Window &window : windows) {
+        TestGraph b;
+        V x = b.input(dtype, window.x);
+        std::vector<Attr> attributes = window.attributes();
+        attributes.push_back({"window", window.extents});
+        b.output(b.op(op, {x}, dtype, window.result(6), attributes));
+        const bool isSum = std::string_view(op) == "sum_pool";
+        Oracle oracle(b);
+        oracle.fill(x, isSum ? Fill::Small : Fill::Hostile);
+        oracle.checkSimt(equal, std::string(op) + " " + dtypeName(dtype) + " ");
+        if (HasFatalFailure())
+          return;
+      }
+}
+
+TEST(Product, ConvolutionsOfSymbolicExtents) {
+  const auto build = [](TestGraph &g, const Dim &images, const Dim &length) {
+    V x = g.symbolicInput(MORTISE_F32, {images, 3, length}), w = g.input(MORTISE_F32, {8, 3, 3});
+    g.output(g.symbolicOp(
+        "convolution", {x, w}, MORTISE_F32, {images, 8, floorDiv(length - 1, Dim(2)) + 1},
+        {{"strides", Dims{2}}, {"low", Dims{1}}, {"high", Dims{1}}, {"dilations", Dims{1}}, {"groups", int64_t{1}}}));
+    return std::pair(x, w);
+  };
+  TestGraph symbolic;
+  const Dim images = symbolic.symbol("images", 0, 64), length = symbolic.symbol("length", 1, 4096);
+  build(symbolic, images, length);
+  const std::vector<Group> groups = groupsOf(symbolic.view());
+  const auto functions = Emulator::shared().compile(symbolic.view(), groups);
+  ASSERT_TRUE(functions) << functions.error().message;
+  for (const auto &[n, l] : {std::pair<int64_t, int64_t>{1, 1}, {3, 40}, {2, 129}, {0, 7}}) {
+    TestGraph fixed;
+    const auto [x, w] = build(fixed, n, l);
+    Oracle oracle(fixed);
+    oracle.fill(x, Fill::Small), oracle.fill(w, Fill::Small);
+    const std::string what = std::to_string(n) + "x" + std::to_string(l);
+    oracle.interpret(what);
+    oracle.run(groups, *functions, std::vector<int64_t>{n, l}, equal, what);
+  }
+}
+
 // One function for all numbers of rows and terms.
 TEST(Product, SymbolicExtents) {
   const auto build = [](TestGraph &g, const Dim &rows, const Dim &terms) {

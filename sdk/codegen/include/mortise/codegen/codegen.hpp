@@ -69,8 +69,8 @@ struct FuseResult {
 };
 // What fusion has to know of a machine.
 struct FuseTarget {
-  unsigned lanes = 1;    // elements of a 4-byte type side by side
-  unsigned threads = 1;  // that share the rows of a group
+  unsigned lanes = 1;        // elements of a 4-byte type side by side
+  unsigned threads = 1;      // that share the rows of a group
   bool contractions = false; // groups compute products, convolutions and pools, too
 };
 Result<FuseResult> fuse(const FuseRequest &request, const FuseTarget &target);
