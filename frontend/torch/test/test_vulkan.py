@@ -48,6 +48,14 @@ def test_layers(dtype, rows):
     check(compiled(model), model, torch.randn(rows, 40, dtype=dtype))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_convolutional_network(dtype):
+    layers = [nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(3, 2, padding=1), nn.Conv2d(8, 8, 3, groups=8)]
+    model = nn.Sequential(*layers, nn.SiLU(), nn.Conv2d(8, 16, 1, stride=2), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(64, 10))
+    model = model.to(dtype).eval()
+    check(compiled(model), model, torch.randn(2, 3, 20, 20, dtype=dtype))
+
+
 def test_attention_with_fewer_heads_of_keys():
     def attend(q, k, v):
         return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)

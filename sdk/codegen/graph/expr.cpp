@@ -702,6 +702,8 @@ Result<Dag> buildDag(const MortiseGraph &graph, const Group &group) {
     describe(dag.key, expr);
   describeSymbols(dag);
   dag.key.append(reinterpret_cast<const char *>(dag.roots.data()), dag.roots.size() * 4);
+  if (dag.product) // which fuse() does not group as it does the same sum spelled out
+    dag.key += 'p';
   return dag;
 }
 

@@ -9,7 +9,7 @@ namespace mortise::codegen {
 
 class SimtBackend;
 
-// What a device with Vulkan has beyond what all must have for these kernels (plugins/vulkan/device.cpp).
+// What a device with Vulkan has beyond what all must have for these kernels (plugins/vulkan/discovery.cpp).
 struct VulkanFeatures {
   struct Floats { // what the driver promises on request: denormals, signed zeros with infinities and NaN, rounding to
                   // nearest even
