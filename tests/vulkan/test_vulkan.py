@@ -18,7 +18,7 @@ PLUGIN = BUILD / "lib" / "mortise" / "plugins" / "libmortise_vulkan.so"
 EXPECTATIONS = ROOT / "plugins" / "vulkan" / "expectations.toml"
 LAYERS = Path("/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json")
 GOOD, UNUSABLE = 0, 3  # the kit's exit statuses
-# The kit takes blocks that malloc keeps for llvmpipe's threads for a leak where a busy machine lets them grow for hundreds of calls.
+# The kit takes blocks that malloc keeps for llvmpipe's threads for a leak: they grow over the first hundreds of calls.
 NO_CACHES = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
 
 
