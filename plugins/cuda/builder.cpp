@@ -23,6 +23,8 @@ static const char *loweringOf(codegen::GroupKind kind) {
     return "cuda.columns";
   case codegen::GroupKind::Scan:
     return "cuda.scan";
+  case codegen::GroupKind::Product:
+    return "cuda.product";
   }
   return "cuda.generated";
 }

@@ -148,7 +148,7 @@ Result<void> propose(Proposal &proposal) {
   std::vector<bool> supported(graph.node_count);
   for (uint32_t i = 0; i < graph.node_count; ++i) {
     const MortiseNode &node = *graph.nodes[i];
-    codegen::Support verdict = isProduct(node) ? supportsCall(device, node) : codegen::supportsSimt(node);
+    codegen::Support verdict = isProduct(node) ? supportsCall(device, node) : codegen::supportsSimt(node, false);
     if (!proposal.forms().empty())
       verdict = {false, MORTISE_REASON_LAYOUT, "the plugin has no layouts of its own"};
     else if (verdict.yes && hasStrides(node))

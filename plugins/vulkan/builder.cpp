@@ -23,6 +23,8 @@ static const char *loweringOf(codegen::GroupKind kind) {
     return "vulkan.columns";
   case codegen::GroupKind::Scan:
     return "vulkan.scan";
+  case codegen::GroupKind::Product:
+    return "vulkan.product";
   }
   return "vulkan.generated";
 }
@@ -108,11 +110,15 @@ Result<void> Builder::addLaunch(uint32_t number) {
   Launch launch{functions[number], {}};
   for (const codegen::SimtArgument &argument : launch.function->code().arguments) {
     if (argument.kind == codegen::SimtArgument::Symbol) {
-      launch.arguments.push_back({true, argument.index, {}});
+      launch.arguments.push_back({Launch::Argument::Symbol, argument.index, {}});
+      continue;
+    }
+    if (argument.kind == codegen::SimtArgument::Constant) {
+      launch.arguments.push_back({Launch::Argument::Constant, argument.index, {}});
       continue;
     }
     if (argument.kind == codegen::SimtArgument::Scratch) {
-      launch.arguments.push_back({false, 0, workspace(launch.function->code().scratchBytes)});
+      launch.arguments.push_back({Launch::Argument::Address, 0, workspace(launch.function->code().scratchBytes)});
       continue;
     }
     const bool isOutput = argument.kind == codegen::SimtArgument::Output;
@@ -120,7 +126,7 @@ Result<void> Builder::addLaunch(uint32_t number) {
         isOutput ? Result<Place>(placeFor(group.outputs[argument.index])) : placeOf(group.inputs[argument.index]);
     if (!place)
       return place.error();
-    launch.arguments.push_back({false, 0, *place});
+    launch.arguments.push_back({Launch::Argument::Address, 0, *place});
   }
   kernel.steps.push_back({std::move(launch), group.name, loweringOf(group.kind), group.nodes});
   return {};
@@ -173,7 +179,7 @@ void Builder::findLives() {
       use(copy->target);
     } else {
       for (const Launch::Argument &argument : std::get<Launch>(work).arguments)
-        if (!argument.isSymbol)
+        if (argument.kind == Launch::Argument::Address)
           use(argument.place);
     }
   }

@@ -25,13 +25,19 @@ struct Allocation {
   std::byte *mapped = nullptr;
 };
 
+// What is made use of beyond Vulkan's promises.
+struct Reliance {
+  bool arithmetic = true; // of drivers that are known to be more exact
+  bool subgroups = true;  // exchanges within them
+  auto operator<=>(const Reliance &) const = default;
+};
+
 // One device. It lives until the process ends.
 class Device {
 public:
-  // Reads properties only. `promisedOnly`: nothing of the driver is relied on that is only known of it. Errors:
-  // MORTISE_UNSUPPORTED, for a device that lacks what kernels need.
+  // Reads properties only. Errors: MORTISE_UNSUPPORTED, for a device that lacks what kernels need.
   static Result<std::unique_ptr<Device>> find(const Driver &driver, VkPhysicalDevice handle, uint32_t ordinal,
-                                              bool promisedOnly);
+                                              Reliance reliance);
   Device(const Device &) = delete;
   ~Device();
 
@@ -41,6 +47,7 @@ public:
   uint32_t ordinal() const { return description.ordinal; }
   uint32_t mostBlocks() const { return properties.limits.maxComputeWorkGroupCount[0]; } // of one dispatch
   bool hasF64() const { return hasDoubles; }
+  uint32_t subgroupSize() const { return subgroup; } // that pipelines have to ask for; 0: any
 
   // Makes the logical device, once. What follows wants it.
   Result<void> start();
@@ -78,8 +85,8 @@ public:
   Result<void> alive() const;
 
 private:
-  Device(const Driver &driver, VkPhysicalDevice physical, bool promisedOnly)
-      : driver(driver), physical(physical), promisedOnly(promisedOnly) {}
+  Device(const Driver &driver, VkPhysicalDevice physical, Reliance reliance)
+      : driver(driver), physical(physical), reliance(reliance) {}
   Result<void> describe(uint32_t ordinal);
   Result<codegen::VulkanFeatures> features();
   Result<void> create();
@@ -90,12 +97,13 @@ private:
 
   const Driver &driver;
   const VkPhysicalDevice physical;
-  const bool promisedOnly;
+  const Reliance reliance;
   VkPhysicalDeviceProperties properties{};
   VkPhysicalDeviceMemoryProperties memories{};
   uint32_t queueFamily = 0, pushBytes = 128;
   uint64_t mostBytes = 0; // of one allocation
   bool hasDoubles = false;
+  uint32_t subgroup = 0;
   codegen::SimtTarget chip;
   std::string name, featureList, fingerprint;
   MortiseSpace memory = sized<MortiseSpace>();
@@ -129,7 +137,7 @@ private:
 struct Choice {
   std::string loader; // the file of Vulkan's loader
   std::string device; // "", a UUID, a part of a name, or a number
-  bool promisedOnly = false;
+  Reliance reliance;
   auto operator<=>(const Choice &) const = default;
 };
 // The devices that the drivers have. Found once for each choice. Errors: MORTISE_NOT_FOUND, with the reason, where

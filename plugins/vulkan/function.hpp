@@ -25,6 +25,9 @@ public:
   using Pipelines = const std::vector<VkPipeline> *;
   Result<Pipelines> pipelines(bool aligned);
 
+  // The address of a constant of the code, once load() has uploaded it.
+  uint64_t constant(uint32_t number) const { return constants[number]; }
+
 private:
   struct Image {
     std::mutex mutex;
@@ -34,10 +37,13 @@ private:
   enum Variant { Plain, Aligned };
   Result<Pipelines> loaded(Variant variant);
   Result<void> make(Image &image, const std::string &code);
+  Result<void> uploadConstants();
 
   Device &device;
   const std::shared_ptr<const codegen::SimtFunction> source;
   std::array<Image, 2> images; // by Variant
+  std::mutex constantsMutex;
+  std::vector<uint64_t> constants; // addresses
 };
 
 } // namespace mortise::vulkan

@@ -127,10 +127,14 @@ Result<void> recordLaunch(Device &device, Device::Commands &commands, const Laun
   std::vector<uint64_t> values;
   MortiseAddress bits = 0; // of all addresses
   for (const Launch::Argument &argument : launch.arguments) {
-    values.push_back(argument.isSymbol ? static_cast<uint64_t>(addresses.args.symbols[argument.symbol])
-                                       : addresses(argument.place));
-    if (!argument.isSymbol)
+    if (argument.kind == Launch::Argument::Symbol) {
+      values.push_back(static_cast<uint64_t>(addresses.args.symbols[argument.number]));
+    } else if (argument.kind == Launch::Argument::Constant) {
+      values.push_back(launch.function->constant(argument.number));
+    } else {
+      values.push_back(addresses(argument.place));
       bits |= values.back();
+    }
   }
   Result<Function::Pipelines> pipelines = launch.function->pipelines(bits % code.alignment == 0); // a power of two
   if (!pipelines)

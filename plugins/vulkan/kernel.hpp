@@ -20,9 +20,9 @@ struct Place {
 };
 
 struct Launch {
-  struct Argument { // 8 bytes: an address, or the value of a symbol
-    bool isSymbol = false;
-    uint32_t symbol = 0;
+  struct Argument { // 8 bytes: the address of a place or of a constant of the function, or the value of a symbol
+    enum Kind : uint8_t { Address, Symbol, Constant } kind = Address;
+    uint32_t number = 0; // of a symbol or constant
     Place place;
   };
   std::shared_ptr<Function> function;

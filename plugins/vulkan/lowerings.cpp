@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t none = UINT32_MAX;
 
-// Nanoseconds of traffic and launches at typical values of the symbols.
+// Nanoseconds of traffic, arithmetic and launches at typical values of the symbols.
 class Estimate {
 public:
   // `inside`: per node, the number of its region.
@@ -42,6 +42,24 @@ private:
   double bytes(const MortiseValue &value) const {
     return elements(value) * static_cast<double>(dtypeBits(value.type->dtype)) / 8;
   }
+  double productFlops(const MortiseNode &node) const {
+    const std::vector<Dim> dims = dimsOf(*node.operands[0]->type);
+    double terms = 1;
+    const auto sums = [&](size_t axis) {
+      const Result<int64_t> number = dims[axis].evaluate(symbols);
+      terms *= number ? static_cast<double>(std::max<int64_t>(*number, 0)) : 1;
+    };
+    if (isOp(node, Op::Linear))
+      sums(dims.size() - 1);
+    for (const int64_t axis : intsAttribute(node, "lhs_contract"))
+      sums(static_cast<size_t>(axis));
+    if (isOp(node, Op::Convolution)) { // the terms of one result are a weight of each output channel
+      const std::vector<Dim> weights = dimsOf(*node.operands[1]->type);
+      const Result<int64_t> outputs = weights[0].evaluate(symbols);
+      terms = elements(*node.operands[1]) / static_cast<double>(std::max<int64_t>(outputs ? *outputs : 1, 1));
+    }
+    return 2 * elements(*node.results[0]) * terms;
+  }
   bool isInside(const MortiseValue &value, uint32_t region) const {
     return region != none && value.producer && inside[value.producer->index] == region;
   }
@@ -64,7 +82,9 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, uint32_t region) cons
   for (const uint32_t n : nodes) {
     const MortiseNode &node = *graph.nodes[n];
     const MortiseValue &result = *node.results[0];
-    const bool heavy = has(node, Trait::Reduction, Trait::Running, Trait::Normalisation) || isOp(node, Op::Put);
+    const bool isProduct = isOp(node, Op::Dot, Op::Linear, Op::Convolution);
+    const bool heavy = has(node, Trait::Reduction, Trait::Running, Trait::Normalisation, Trait::Window) ||
+                       isOp(node, Op::Put) || isProduct;
     const bool free = has(node, Trait::View) || isOp(node, Op::Constant);
     const bool looksUp = isOp(node, Op::Embedding, Op::Take, Op::TakeAlong, Op::TakeNd);
     for (const MortiseValue *operand : operandsOf(node))
@@ -78,10 +98,11 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, uint32_t region) cons
     else if (heavy)
       candidate.bytes += 2 * bytes(result);
     if (!free)
-      candidate.flops += elements(result) * (heavy ? 10 : 1);
+      candidate.flops += isProduct ? productFlops(node) : elements(result) * (heavy ? 10 : 1);
     kernels += heavy || (leaves && free) ? 1 : leaves ? 0.5 : 0; // several outputs often share a kernel
   }
-  const double seconds = device.bandwidth > 0 ? candidate.bytes / device.bandwidth : 0;
+  const double seconds = std::max(device.bandwidth > 0 ? candidate.bytes / device.bandwidth : 0,
+                                  device.peak_flops > 0 ? candidate.flops / device.peak_flops : 0);
   candidate.costNs = seconds * 1e9 + std::max(kernels, 1.0) * device.launch_ns;
   return candidate;
 }
@@ -100,7 +121,7 @@ Result<void> propose(Proposal &proposal) {
   std::vector<bool> supported(graph.node_count);
   for (uint32_t i = 0; i < graph.node_count; ++i) {
     const MortiseNode &node = *graph.nodes[i];
-    codegen::Support verdict = codegen::supportsSimt(node);
+    codegen::Support verdict = codegen::supportsSimt(node, true);
     // The type of a value may say that its elements lie otherwise than dense.
     if (!proposal.forms().empty())
       verdict = {false, MORTISE_REASON_LAYOUT, "the plugin has no layouts of its own"};

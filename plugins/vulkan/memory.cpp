@@ -52,7 +52,7 @@ static Result<void> submit(Stream &stream, Device::Commands commands) {
   return {};
 }
 
-static Result<void> upload(Stream &stream, uint64_t target, const std::byte *source, uint64_t bytes) {
+Result<void> upload(Stream &stream, uint64_t target, const std::byte *source, uint64_t bytes) {
   Device &device = stream.device;
   Result<Allocation> to = device.at(target);
   if (!to)

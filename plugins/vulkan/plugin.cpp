@@ -25,10 +25,18 @@ struct VulkanPlugin : PluginAdaptor<VulkanPlugin> {
     static constexpr char usual[] = "libvulkan.so.1", variable[] = "MORTISE_VULKAN_LOADER";
     choice.loader = option(args.options, args.option_count, "loader", usual);
     choice.device = option(args.options, args.option_count, "device", "");
-    const std::string arithmetic(option(args.options, args.option_count, "arithmetic", "known"));
-    if (arithmetic != "known" && arithmetic != "promised")
-      return Error{MORTISE_INVALID_ARGUMENT, "option arithmetic: expected known or promised, found " + arithmetic};
-    choice.promisedOnly = arithmetic == "promised";
+    const auto choose = [&](const char *name, const char *yes, const char *no, bool &chosen) -> Result<void> {
+      const std::string found(option(args.options, args.option_count, name, yes));
+      chosen = found == yes;
+      if (chosen || found == no)
+        return {};
+      return Error{MORTISE_INVALID_ARGUMENT,
+                   std::string("option ") + name + ": expected " + yes + " or " + no + ", found " + found};
+    };
+    if (auto asked = choose("arithmetic", "known", "promised", choice.reliance.arithmetic); !asked)
+      return asked;
+    if (auto asked = choose("subgroups", "on", "off", choice.reliance.subgroups); !asked)
+      return asked;
     const char *chosen = std::getenv(variable);
     if (choice.loader == usual || choice.loader == (chosen ? chosen : ""))
       return {};

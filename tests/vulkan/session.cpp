@@ -25,9 +25,11 @@ static void must(const Result<void> &result) {
 }
 
 Result<std::span<const MortiseDeviceInfo *const>> start(const std::string &device, const std::string &loader,
-                                                        const std::string &arithmetic) {
-  const MortiseOption options[] = {
-      {"loader", loader.c_str()}, {"device", device.c_str()}, {"arithmetic", arithmetic.c_str()}};
+                                                        const std::string &arithmetic, const std::string &subgroups) {
+  const MortiseOption options[] = {{"loader", loader.c_str()},
+                                   {"device", device.c_str()},
+                                   {"arithmetic", arithmetic.c_str()},
+                                   {"subgroups", subgroups.c_str()}};
   MortiseInitializeArgs initialize{};
   initialize.host = &runtime::host();
   initialize.plugin_path = MORTISE_TEST_VULKAN_PLUGIN;

@@ -23,8 +23,10 @@ template <typename Args> Result<void> call(MortiseStatus *(*slot)(Args *), Args 
 }
 
 // Starts the plugin with these options. The devices that it finds. Errors: MORTISE_NOT_FOUND, where there is none.
-Result<std::span<const MortiseDeviceInfo *const>>
-start(const std::string &device, const std::string &loader = "libvulkan.so.1", const std::string &arithmetic = "known");
+Result<std::span<const MortiseDeviceInfo *const>> start(const std::string &device,
+                                                        const std::string &loader = "libvulkan.so.1",
+                                                        const std::string &arithmetic = "known",
+                                                        const std::string &subgroups = "on");
 
 struct Failed : std::runtime_error {
   explicit Failed(const Error &error) : std::runtime_error(error.message), error(error) {}

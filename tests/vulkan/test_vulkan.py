@@ -18,6 +18,8 @@ PLUGIN = BUILD / "lib" / "mortise" / "plugins" / "libmortise_vulkan.so"
 EXPECTATIONS = ROOT / "plugins" / "vulkan" / "expectations.toml"
 LAYERS = Path("/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json")
 GOOD, UNUSABLE = 0, 3  # the kit's exit statuses
+# The kit takes blocks that malloc keeps for llvmpipe's threads for a leak: they grow over the first hundreds of calls.
+NO_CACHES = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
 
 
 def judge(folder, *arguments, **environment):
@@ -33,14 +35,12 @@ def judge(folder, *arguments, **environment):
             "--jobs",
             "2",
             "--quick",
-            "--limit",  # llvmpipe compiles arrays of constants for up to a minute
-            "240",
             *arguments,
         ],
         capture_output=True,
         text=True,
         timeout=600,
-        env={**{k: v for k, v in os.environ.items() if not k.startswith("MORTISE_")}, **environment},
+        env={**{k: v for k, v in os.environ.items() if not k.startswith("MORTISE_")}, **NO_CACHES, **environment},
     )
     if ran.returncode == UNUSABLE and "found none on this machine" in ran.stdout + ran.stderr:
         pytest.skip("no device with Vulkan: install mesa-vulkan-drivers (Debian); " + ran.stderr.strip())
@@ -76,7 +76,7 @@ def test_validation_layers_are_silent(tmp_path):
     judge(
         tmp_path / "report",
         "--op",
-        "add,reduce_sum,take,concatenate,argmax",
+        "add,reduce_sum,take,concatenate,argmax,dot",
         VK_INSTANCE_LAYERS="VK_LAYER_KHRONOS_validation",
         VK_LAYER_SETTINGS_PATH=str(settings),
     )

@@ -160,6 +160,36 @@ TEST_F(Lavapipe, ConstantsKeepTheirMeaning) {
   }
 }
 
+// Teams of all sizes, with exchanges within subgroups and through shared memory: whole numbers, whose sums are exact.
+TEST_F(Lavapipe, ReductionsWithAndWithoutSubgroups) {
+  for (const char *subgroups : {"on", "off"}) {
+    const auto found = start(lavapipe, "libvulkan.so.1", "known", subgroups);
+    ASSERT_TRUE(found) << found.error().message;
+    ASSERT_EQ(found->size(), 1U);
+    MortiseDevice *which = found->front()->device;
+    for (const int64_t length : {1, 3, 7, 8, 31, 64, 100, 513, 4096, 20000}) {
+      constexpr int64_t rows = 5;
+      Network net;
+      const ValueId x = net.input(MORTISE_F32, {rows, length});
+      net.output(net.op("reduce_sum", {x}, {ints("axes", {1})}));
+      net.output(net.op("reduce_sum", {x}, {ints("axes", {0})}));
+      const Region region(which, net.finish());
+      Stream stream(which);
+      std::vector<float> values(rows * length), sums(rows), columns(length);
+      for (int64_t i = 0; i < rows * length; ++i) {
+        values[i] = static_cast<float>(i * 7 % 13);
+        sums[i / length] += values[i];
+        columns[i % length] += values[i];
+      }
+      const MortiseAddress from = stream.put(values), first = stream.allocate(4 * rows),
+                           second = stream.allocate(4 * length);
+      ASSERT_TRUE(region.enqueue(stream, {from}, {first, second}));
+      EXPECT_EQ(stream.take<float>(first, rows), sums) << subgroups << " " << length;
+      EXPECT_EQ(stream.take<float>(second, length), columns) << subgroups << " " << length;
+    }
+  }
+}
+
 // As on a driver of which nothing is known.
 TEST_F(Lavapipe, QuotientsAreExactThroughF64) {
   const auto found = start(lavapipe, "libvulkan.so.1", "promised");

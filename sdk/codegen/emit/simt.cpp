@@ -55,6 +55,8 @@ EmittedSimtKernel SimtKernel::emit(StringRef name) {
   const bool exact = plan.space.facts.isMultiple(simt.units, simt.teams);
   rowScope = 1;
   auto body = [&](Value mine) {
+    if (simt.tile)
+      return product(mine);
     enterUnit(mine);
     mine = c.resizeInt(mine, i64, false);
     role == Role::Combine ? combineParts(mine) : row(mine);
@@ -78,13 +80,23 @@ EmittedSimtKernel SimtKernel::emit(StringRef name) {
   return {usesAlignment, writableInputs()};
 }
 
-// Splits the number of a unit into counters, innermost first.
+// Splits a number into the counters of loops, and makes them known in the innermost scope.
+void SimtKernel::setCounters(Value number, ArrayRef<Digit> digits) {
+  for (size_t i = 0; i < digits.size(); ++i) {
+    const auto &[loop, radix, step] = digits[i];
+    Value digit = number;
+    if (i + 1 < digits.size()) {
+      Value size = c.resizeInt(positive(radix), number.getType(), false);
+      digit = c.two<arith::RemUIOp>(number, size);
+      number = c.two<arith::DivUIOp>(number, size);
+    }
+    digit = c.resizeInt(digit, b.getI64Type(), false);
+    setCounter(*loop, step == 1 ? digit : c.mulI(digit, c.i64(step)));
+    scopes.back().loops |= loop->members;
+  }
+}
+
 void SimtKernel::enterUnit(Value unit) {
-  struct Digit {
-    const ScheduledLoop *loop;
-    Dim radix;
-    int64_t step;
-  };
   SmallVector<Digit> digits;
   for (size_t i = simt.loops.size(); i-- > 0;) {
     const ScheduledLoop &loop = simt.loops[i];
@@ -93,18 +105,7 @@ void SimtKernel::enterUnit(Value unit) {
     const bool lanes = i + 1 == simt.loops.size() && simt.laneLoop;
     digits.push_back({&loop, lanes ? floorDiv(loop.extent, simt.lanes) : loop.extent, lanes ? int64_t(simt.lanes) : 1});
   }
-  for (size_t i = 0; i < digits.size(); ++i) {
-    const auto &[loop, radix, step] = digits[i];
-    Value digit = unit;
-    if (i + 1 < digits.size()) {
-      Value size = c.resizeInt(positive(radix), unit.getType(), false);
-      digit = c.two<arith::RemUIOp>(unit, size);
-      unit = c.two<arith::DivUIOp>(unit, size);
-    }
-    digit = c.resizeInt(digit, b.getI64Type(), false);
-    setCounter(*loop, step == 1 ? digit : c.mulI(digit, c.i64(step)));
-    scopes.back().loops |= loop->members;
-  }
+  setCounters(unit, digits);
 }
 
 Value SimtKernel::symbol(uint32_t number) {

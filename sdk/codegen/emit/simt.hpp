@@ -47,6 +47,12 @@ private:
   unsigned alignmentOf(int32_t dtype, IndexId address) override;
 
   bool isNarrow(const Dim &dim) const { return plan.space.facts.isNarrow(dim * 2); }
+  struct Digit { // of a number that counts over several loops: the loop, how many there are, and how far each goes
+    const ScheduledLoop *loop;
+    Dim radix;
+    int64_t step = 1;
+  };
+  void setCounters(Value number, llvm::ArrayRef<Digit> innermostFirst);
   void enterUnit(Value unit);
   void row(Value unit);
   void combineParts(Value unit);
@@ -63,6 +69,17 @@ private:
   Carried combineShared(const Expr &expr, Carried parts, unsigned count, Value mine, unsigned side, Value at);
   Value exchange(Value part, unsigned mask);
   Value shared(Type type, size_t count);
+
+  // tiles/product.cpp
+  struct Axis;
+  struct Edge;
+  void product(Value unit);
+  Axis axisOf(unsigned step, llvm::function_ref<bool(const ScheduledLoop &)> isPart) const;
+  Type typeOf(const Axis &axis);
+  Value enter(const Axis &axis, Value first, Value offset);
+  llvm::SmallVector<std::pair<Value, Value>> share(const Edge &edge, const Axis &terms, Value first);
+  Carried addTerms(const Edge &rows, const Edge &columns, unsigned terms, mlir::ValueRange sums);
+  void storeTile(const Edge &rows, const Edge &columns, llvm::ArrayRef<Value> sums);
 
   const SimtSchedule &simt;
   const Role role;

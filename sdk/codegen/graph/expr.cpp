@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -19,6 +20,7 @@ int cost(const Expr &expr) {
   case Op::Slice:
   case Op::Reverse:
   case Op::Iota:
+  case Op::Window:
     return 0;
   case Op::Concatenate:
   case Op::Pad:
@@ -142,6 +144,14 @@ private:
   bool given(size_t i) const { return i < operands.size() && operands[i] != ~0u; }
 
   ExprId gelu(ExprId x);
+  bool isInnermost(ExprId id, int64_t axis) const;
+  ExprId product(const std::vector<int64_t> &lhsBatch, const std::vector<int64_t> &rhsBatch,
+                 const std::vector<int64_t> &lhsSummed, const std::vector<int64_t> &rhsSummed);
+  ExprId linear();
+  ExprId window(ExprId operand, std::vector<Dim> dims, std::vector<int64_t> axes, std::vector<int64_t> steps);
+  ExprId padded(ExprId x, double real, int64_t integer);
+  ExprId convolution(bool &known);
+  ExprId pool(bool largest);
   ExprId softmax(bool log);
   ExprId normalise(ExprId x, const std::vector<int64_t> &axes, bool centred);
   ExprId affine(ExprId x, size_t scale, size_t bias, const std::vector<int64_t> &axes);
@@ -216,6 +226,160 @@ ExprId Expansion::batchNorm() {
   if (given(2))
     return make(Op::MulAdd, {centred, spreadFactor, broadcast(widened(operands[2]), dims, {1})});
   return make(Op::Mul, {centred, spreadFactor});
+}
+
+// Whether neighbours along this dimension are neighbours in memory, as far as transposes tell.
+bool Expansion::isInnermost(ExprId id, int64_t axis) const {
+  while (at(id).op == Op::Transpose) {
+    axis = at(id).axes[axis];
+    id = at(id).operands[0];
+  }
+  const bool isView = at(id).op == Op::Input && !at(id).strides.empty(); // supports() knows no memory
+  return isView ? at(id).strides[axis] == 1 : axis + 1 == static_cast<int64_t>(at(id).dims.size());
+}
+
+// A sum of products over the space of the batch dimensions, those of one operand alone, and those that are summed:
+// these are the innermost ones where rhs has them so in memory, else they stand before what only rhs has.
+ExprId Expansion::product(const std::vector<int64_t> &lhsBatch, const std::vector<int64_t> &rhsBatch,
+                          const std::vector<int64_t> &lhsSummed, const std::vector<int64_t> &rhsSummed) {
+  dag.product = true;
+  const ExprId lhs = operands[0], rhs = operands[1];
+  std::vector<Dim> dims;
+  std::vector<int64_t> lhsAxes(at(lhs).dims.size(), -1), rhsAxes(at(rhs).dims.size(), -1), summed;
+  const auto place = [&](ExprId operand, std::vector<int64_t> &axes, int64_t axis) {
+    axes[axis] = static_cast<int64_t>(dims.size());
+    dims.push_back(at(operand).dims[axis]);
+  };
+  const auto placeRest = [&](ExprId operand, std::vector<int64_t> &axes, const std::vector<int64_t> &others) {
+    for (size_t i = 0; i < axes.size(); ++i)
+      if (axes[i] < 0 && std::ranges::find(others, static_cast<int64_t>(i)) == others.end())
+        place(operand, axes, static_cast<int64_t>(i));
+  };
+  const auto placeSummed = [&] {
+    for (size_t i = 0; i < lhsSummed.size(); ++i) {
+      summed.push_back(static_cast<int64_t>(dims.size()));
+      rhsAxes[rhsSummed[i]] = static_cast<int64_t>(dims.size());
+      place(lhs, lhsAxes, lhsSummed[i]);
+    }
+  };
+  for (size_t i = 0; i < lhsBatch.size(); ++i) {
+    rhsAxes[rhsBatch[i]] = static_cast<int64_t>(dims.size());
+    place(lhs, lhsAxes, lhsBatch[i]);
+  }
+  placeRest(lhs, lhsAxes, lhsSummed);
+  const bool last = std::ranges::any_of(rhsSummed, [&](int64_t axis) { return isInnermost(rhs, axis); });
+  if (!last)
+    placeSummed();
+  placeRest(rhs, rhsAxes, rhsSummed);
+  if (last)
+    placeSummed();
+  const ExprId products = make(Op::Mul, {broadcast(lhs, dims, lhsAxes), broadcast(rhs, dims, rhsAxes)});
+  if (summed.empty()) // a sum of one term, which begins at +0
+    return make(Op::Add, {products, literal(products, 0.0)});
+  return reduce(Op::ReduceSum, products, summed);
+}
+
+ExprId Expansion::linear() {
+  const auto rank = static_cast<int64_t>(at(operands[0]).dims.size());
+  const bool isTransposed = intAttribute(node, "weight_transposed") != 0; // stored [K, N]
+  const ExprId sum = product({}, {}, {rank - 1}, {isTransposed ? 0 : 1});
+  return given(2) ? make(Op::Add, {sum, broadcast(operands[2], at(sum).dims, {rank - 1})}) : sum;
+}
+
+ExprId Expansion::window(ExprId operand, std::vector<Dim> dims, std::vector<int64_t> axes, std::vector<int64_t> steps) {
+  Expr expr;
+  expr.op = Op::Window;
+  expr.dtype = at(operand).dtype;
+  expr.dims = std::move(dims);
+  expr.axes = std::move(axes);
+  expr.steps = std::move(steps);
+  expr.operands = {operand};
+  return append(std::move(expr));
+}
+
+// With the node's padding along the spatial dimensions, where it has any: the number of the two that fits the dtype.
+ExprId Expansion::padded(ExprId x, double real, int64_t integer) {
+  const std::vector<int64_t> low = ints(node, "low"), high = ints(node, "high");
+  const auto isZero = [](int64_t pad) { return pad == 0; };
+  if (std::ranges::all_of(low, isZero) && std::ranges::all_of(high, isZero))
+    return x;
+  Expr padding;
+  padding.op = Op::Constant;
+  padding.dtype = at(x).dtype;
+  padding.real = real;
+  padding.integer = integer;
+  Expr pad;
+  pad.op = Op::Pad;
+  pad.dtype = at(x).dtype;
+  pad.dims = at(x).dims;
+  pad.starts.assign(pad.dims.size(), 0);
+  pad.steps.assign(pad.dims.size(), 0);
+  for (size_t i = 0; i < low.size(); ++i) {
+    pad.starts[i + 2] = low[i];
+    pad.dims[i + 2] += low[i] + high[i];
+  }
+  pad.operands = {x, append(std::move(padding))};
+  return append(std::move(pad));
+}
+
+// A sum of products over the space N, groups, O / groups, C / groups, window, positions: the positions stand last,
+// because that is how the tensors lie.
+ExprId Expansion::convolution(bool &known) {
+  const std::vector<Dim> result = dimsOf(*node.results[0]->type), weights = at(operands[1]).dims;
+  const std::vector<int64_t> strides = ints(node, "strides"), dilations = ints(node, "dilations");
+  const int64_t groups = intAttribute(node, "groups");
+  const auto spatial = static_cast<int64_t>(strides.size());
+  const std::optional<int64_t> outputs = result[1].number(), inputs = weights[1].number(); // `inputs`: of a group
+  known = groups == 1 || (outputs && inputs);
+  if (!known)
+    return 0;
+  dag.product = true;
+  std::vector<Dim> dims{result[0]};
+  std::vector<int64_t> xAxes{0, -1}, xSteps{1, 0}, weightAxes, weightSteps;
+  if (groups > 1) {
+    dims.insert(dims.end(), {groups, *outputs / groups, *inputs});
+    xAxes.insert(xAxes.end(), {1, 3}), xSteps.insert(xSteps.end(), {*inputs, 1});
+    weightAxes = {1, 2, 3, -1}, weightSteps = {*outputs / groups, 1, 1, 0};
+  } else {
+    dims.insert(dims.end(), {result[1], weights[1]});
+    xAxes.insert(xAxes.end(), {2, -1}), xSteps.insert(xSteps.end(), {1, 0});
+    weightAxes = {1, -1, 2, -1}, weightSteps = {1, 0, 1, 0};
+  }
+  const auto first = static_cast<int64_t>(dims.size()); // of the window
+  std::vector<int64_t> summed{first - 1};
+  for (int64_t i = 0; i < spatial; ++i) {
+    summed.push_back(first + i);
+    xAxes.insert(xAxes.end(), {first + spatial + i, first + i}),
+        xSteps.insert(xSteps.end(), {strides[i], dilations[i]});
+    weightAxes.insert(weightAxes.end(), {first + i, -1}), weightSteps.insert(weightSteps.end(), {1, 0});
+  }
+  dims.insert(dims.end(), weights.begin() + 2, weights.end());
+  dims.insert(dims.end(), result.begin() + 2, result.end());
+  const ExprId x = window(padded(operands[0], 0, 0), dims, xAxes, xSteps);
+  const ExprId sum =
+      reduce(Op::ReduceSum, make(Op::Mul, {x, window(operands[1], dims, weightAxes, weightSteps)}), summed);
+  return groups > 1 ? reshape(sum, result) : sum;
+}
+
+// A reduction over the space N, C, window, positions.
+ExprId Expansion::pool(bool largest) {
+  const std::vector<Dim> result = dimsOf(*node.results[0]->type);
+  const std::vector<int64_t> extents = ints(node, "window"), strides = ints(node, "strides"),
+                             dilations = ints(node, "dilations");
+  const auto spatial = static_cast<int64_t>(extents.size());
+  std::vector<Dim> dims{result[0], result[1]};
+  std::vector<int64_t> axes{0, -1, 1, -1}, steps{1, 0, 1, 0}, summed;
+  for (int64_t i = 0; i < spatial; ++i) {
+    summed.push_back(2 + i);
+    dims.push_back(extents[i]);
+    axes.insert(axes.end(), {2 + spatial + i, 2 + i}), steps.insert(steps.end(), {strides[i], dilations[i]});
+  }
+  dims.insert(dims.end(), result.begin() + 2, result.end());
+  const int32_t dtype = at(operands[0]).dtype;
+  const int64_t least = isUnsigned(dtype) || isFloat(dtype) ? 0 : -1 - (INT64_MAX >> (64 - dtypeBits(dtype)));
+  const ExprId x =
+      largest ? padded(operands[0], -std::numeric_limits<double>::infinity(), least) : padded(operands[0], 0, 0);
+  return reduce(largest ? Op::ReduceMax : Op::ReduceSum, window(x, dims, axes, steps), summed);
 }
 
 // Ops that become one expression with the result's type and the op's attributes.
@@ -330,6 +494,20 @@ bool Expansion::run(ExprId &result) {
     result = append(std::move(expr));
     break;
   }
+  case Op::Dot:
+    result = product(ints(node, "lhs_batch"), ints(node, "rhs_batch"), ints(node, "lhs_contract"),
+                     ints(node, "rhs_contract"));
+    break;
+  case Op::Linear:
+    result = linear();
+    break;
+  case Op::Convolution:
+    result = convolution(known);
+    break;
+  case Op::MaxPool:
+  case Op::SumPool:
+    result = pool(op == Op::MaxPool);
+    break;
   case Op::Mean: {
     ExprId x = widened(operands[0]);
     Dim n = 1;
@@ -417,7 +595,8 @@ void describe(std::string &key, const Expr &expr) {
 
 bool expandsAlways(mortise::Op op) {
   return op == mortise::Op::Constant || has(op, Trait::View) ||
-         (has(op, Trait::Reduction) && !has(op, Trait::Composite)) || elementwiseCost(static_cast<Op>(op));
+         (has(op, Trait::Reduction) && !has(op, Trait::Composite)) || op == mortise::Op::Dot ||
+         op == mortise::Op::Linear || elementwiseCost(static_cast<Op>(op));
 }
 
 bool expandNode(Dag &dag, const MortiseNode &node, const std::vector<ExprId> &operands, ExprId &result) {
@@ -510,7 +689,7 @@ Result<Dag> buildDag(const MortiseGraph &graph, const Group &group) {
       operands.push_back(found->second);
     }
     ExprId result;
-    if (Support support = supports(node); !support.yes || !expandNode(dag, node, operands, result))
+    if (Support support = supports(node, true); !support.yes || !expandNode(dag, node, operands, result))
       return Error{MORTISE_UNSUPPORTED, std::string("groups cannot compute ") + node.op + ": " + support.detail};
     known[node.results[0]->index] = result;
   }
@@ -523,6 +702,8 @@ Result<Dag> buildDag(const MortiseGraph &graph, const Group &group) {
     describe(dag.key, expr);
   describeSymbols(dag);
   dag.key.append(reinterpret_cast<const char *>(dag.roots.data()), dag.roots.size() * 4);
+  if (dag.product) // which fuse() does not group as it does the same sum spelled out
+    dag.key += 'p';
   return dag;
 }
 

@@ -22,14 +22,13 @@ enum class Op : uint16_t {
           // stored
   MulAdd, // x * y + z, rounded once
   ReduceFastMax, // a maximum that may drop NaN
+  Window, // an index map: the operand's index i is at[axes[2i]] * steps[2i] + at[axes[2i + 1]] * steps[2i + 1], or
+          // the first of them alone where the second axis is -1
 };
 template <typename... Traits> bool has(Op op, Trait trait, Traits... others) {
   return has(static_cast<mortise::Op>(op), trait, others...);
 }
 inline bool isElementwise(Op op) { return op == Op::Keep || op == Op::MulAdd || has(op, Trait::Elementwise); }
-inline bool isIndexMap(Op op) {
-  return op == Op::Take || op == Op::TakeAlong || op == Op::TakeNd || has(op, Trait::Movement);
-}
 inline bool isReduction(Op op) { return op == Op::ReduceFastMax || has(op, Trait::Reduction); }
 inline bool isArg(Op op) { return op == Op::Argmax || op == Op::Argmin; }
 inline bool isRunning(Op op) { return has(op, Trait::Running); }
@@ -65,6 +64,7 @@ struct Dag {
   std::string key;                   // equal keys compile to equal functions
   std::vector<SymbolRange> symbols;  // of the graph
   std::vector<uint32_t> usedSymbols; // the numbers of those that occur, ascending
+  bool product = false;              // a node of it is a product (isProduct)
 };
 
 // `nodes` in depth-first order from `outputs`, operands first. Equal computations come in equal order, wherever their
@@ -85,6 +85,11 @@ bool expandNode(Dag &dag, const MortiseNode &node, const std::vector<ExprId> &op
 
 // True when expandNode() expands every node of this op, so that supports() need not try.
 bool expandsAlways(mortise::Op op);
+
+// A product of tensors or a convolution: a node that becomes a sum of products.
+bool isProduct(const MortiseNode &node);
+// As supports(); where `contractions`, with products, convolutions and pools (FuseTarget::contractions).
+Support supports(const MortiseNode &node, bool contractions);
 
 // The relative cost of one element of an elementwise op; nullopt when the op has no generated code (elementwise.cpp).
 std::optional<int> elementwiseCost(Op op);

@@ -20,10 +20,30 @@ bool isView(const MortiseNode &node) { return has(node, Trait::View); }
 
 // Each result reads many elements, or the node first copies a whole tensor.
 bool isHeavy(const MortiseNode &node) {
-  return has(node, Trait::Reduction, Trait::Running, Trait::Normalisation) || isOp(node, mortise::Op::Put);
+  return has(node, Trait::Reduction, Trait::Running, Trait::Normalisation, Trait::Window) ||
+         isOp(node, mortise::Op::Put) || isProduct(node);
+}
+
+// Whether the group that has a product computes each of its results once, in its own order, and nothing else that looks
+// at many elements: else tiles would not share what they read.
+bool suitsProduct(const LoopPlan &plan) {
+  if (plan.scan || plan.isPut() || plan.reductions.size() > 1)
+    return false;
+  if (plan.reductions.empty() || // a product that sums nothing, or that has no results
+      elementCount(plan.dag.exprs[plan.dag.roots[0]].dims) == Dim(0))
+    return true;
+  std::vector<IndexId> kept;
+  const std::vector<IndexId> &all = plan.space.tuple(plan.identity());
+  for (size_t i = 0; i < all.size(); ++i)
+    if (!plan.reduced[i])
+      kept.push_back(all[i]);
+  const bool isRow = std::ranges::all_of(plan.roots, &Root::row) || plan.rowLength == Dim(1);
+  return isRow && plan.space.tuple(plan.reductions[0].at) == kept;
 }
 
 GroupKind kindOf(const LoopPlan &plan) {
+  if (plan.dag.product)
+    return GroupKind::Product;
   if (plan.scan)
     return GroupKind::Scan;
   if (plan.reductions.empty())
@@ -62,6 +82,7 @@ private:
   bool fits(const PendingGroup &group, uint32_t node, bool output);
   bool joinsAsOutput(uint32_t node, uint32_t group);
   bool reaches(uint32_t value, uint32_t group);
+  bool feedsProduct(const PendingGroup &group, uint32_t node) const;
   Result<const PlanFacts *> planFacts(const Group &group);
   std::optional<double> price(const PendingGroup &group);
   Group describe(const PendingGroup &building) const;
@@ -146,7 +167,7 @@ Result<void> Fuser::findDemands() {
     if (!live[n] || taken(n))
       continue;
     const MortiseNode &node = *graph.nodes[n];
-    if (Support support = supports(node); !support.yes)
+    if (Support support = supports(node, target.contractions); !support.yes)
       return Error{MORTISE_UNSUPPORTED, "node " + std::to_string(n) +
                                             " is neither taken nor something that groups compute: " + support.detail};
     uint32_t value = resultOf(n);
@@ -245,6 +266,10 @@ Result<const Fuser::PlanFacts *> Fuser::planFacts(const Group &group) {
     return &summary;
   }
   const LoopPlan &plan = **made;
+  if (plan.dag.product && !suitsProduct(plan)) {
+    summary.error = Error{MORTISE_UNSUPPORTED, "a product does not share a group with this"};
+    return &summary;
+  }
   Dim kept = 1;
   for (size_t i = 0; i < plan.dims.size(); ++i)
     if (!plan.reduced[i])
@@ -311,8 +336,28 @@ bool Fuser::reaches(uint32_t value, uint32_t group) {
   return false;
 }
 
+// Whether the group has a product one of whose factors is made of the node's result.
+bool Fuser::feedsProduct(const PendingGroup &group, uint32_t node) const {
+  std::set<uint32_t> met;
+  std::vector<uint32_t> left{node};
+  while (!left.empty()) {
+    const uint32_t current = left.back();
+    left.pop_back();
+    for (const uint32_t user : users[resultOf(current)]) {
+      if (!group.nodes.contains(user))
+        continue;
+      if (isProduct(*graph.nodes[user]))
+        return true;
+      if (met.insert(user).second)
+        left.push_back(user);
+    }
+  }
+  return false;
+}
+
 bool Fuser::joinsAsOutput(uint32_t node, uint32_t group) {
-  return !groups[group].closed && !reaches(resultOf(node), group) && fits(groups[group], node, true);
+  return !groups[group].closed && !feedsProduct(groups[group], node) && !reaches(resultOf(node), group) &&
+         fits(groups[group], node, true);
 }
 
 void Fuser::startGroup(uint32_t node) {
@@ -350,6 +395,9 @@ void Fuser::place(uint32_t n) {
     bool repeated = false;
     for (uint32_t group : userGroups)
       repeated |= elements(*graph.values[groups[group].outputs[0]]) >= 4 * own && recomputeCost[n] >= expensiveCost;
+    // Tiles of a product compute their factors again and again.
+    for (uint32_t group : userGroups)
+      repeated |= recomputeCost[n] > cheapCost && feedsProduct(groups[group], n);
     // A conditional read (pad, concatenate) does not fit every loop nest.
     bool conditional = isOp(node, mortise::Op::Pad, mortise::Op::Concatenate);
     for (uint32_t group : userGroups)
@@ -389,7 +437,8 @@ std::string nameOf(const MortiseGraph &graph, const Group &group) {
   }
   // Names the heavy ops first, because they tell what the group is.
   auto heavy = [](const std::string &op) {
-    return op.find("norm") != op.npos || op.find("softmax") != op.npos || op.find("reduce") != op.npos;
+    return op.find("norm") != op.npos || op.find("softmax") != op.npos || op.find("reduce") != op.npos || op == "dot" ||
+           op == "linear" || op == "convolution" || op.find("pool") != op.npos;
   };
   for (size_t i = 1; i < ops.size(); ++i)
     for (size_t j = i; j > 0 && heavy(ops[j]) && !heavy(ops[j - 1]); --j)

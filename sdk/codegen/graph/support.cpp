@@ -25,11 +25,18 @@ static bool expandAlone(Dag &dag, const MortiseNode &node, ExprId &result) {
   return expandNode(dag, node, operands, result);
 }
 
-Support supports(const MortiseNode &node) {
+bool isProduct(const MortiseNode &node) {
+  return isOp(node, mortise::Op::Dot, mortise::Op::Linear, mortise::Op::Convolution);
+}
+
+Support supports(const MortiseNode &node) { return supports(node, false); }
+
+Support supports(const MortiseNode &node, bool contractions) {
   const mortise::Op op = opOf(node);
   if (op == mortise::Op::Unknown)
     return refuse(MORTISE_REASON_OP, std::string("generated groups know the mortise ops only, found ") + node.op);
-  if (has(op, Trait::Contraction, Trait::Window))
+  const bool isKnown = isProduct(node) || isOp(node, mortise::Op::MaxPool, mortise::Op::SumPool);
+  if (has(op, Trait::Contraction, Trait::Window) && !(contractions && isKnown))
     return refuse(MORTISE_REASON_OP,
                   std::string("no generated loop for ") + node.op + ": use a library call or its decomposition");
   if (node.result_count != 1)
@@ -65,8 +72,8 @@ Support supports(const MortiseNode &node) {
                                         : refuse(MORTISE_REASON_OP, std::string("no generated loop for ") + node.op);
 }
 
-Support supportsSimt(const MortiseNode &node) {
-  if (Support support = supports(node); !support.yes)
+Support supportsSimt(const MortiseNode &node, bool contractions) {
+  if (Support support = supports(node, contractions); !support.yes)
     return support;
   // A sum of several updates has to be rounded once, and the loop would round it after each of them.
   if (opOf(node) == mortise::Op::Put && isNarrowFloat(node.results[0]->type->dtype) &&

@@ -24,7 +24,7 @@ static constexpr unsigned mostParts = 256;
 static constexpr unsigned stepsPerPart = 16; // at least, of each thread
 
 // A team shares a row, so that few rows need not be kept apart.
-FuseTarget simtFuseTarget() { return {4, 1}; }
+FuseTarget simtFuseTarget() { return {4, 1, true}; }
 
 // The bytes of the smallest element that varies along the loop in memory: more of them fit one access.
 static unsigned smallestElement(const LoopPlan &plan) {
@@ -120,6 +120,35 @@ static void shareUnits(const LoopPlan &plan, SimtSchedule &schedule) {
   schedule.scratchBytes = schedule.units * (8 * values * schedule.parts * lanes);
 }
 
+// Vectors of few elements, and what reads its factors once anyway, are left to teams that share rows or columns.
+static constexpr double fewestInTile = 4;
+static constexpr double enoughTiles = 256;   // that large tiles should leave
+static constexpr unsigned tileBytes = 16384; // of a block's memory, which every device has
+
+static void scheduleProduct(const LoopPlan &plan, SimtSchedule &schedule) {
+  Dim rows = 1, columns = 1, others = 1;
+  for (const Loop &loop : plan.loops)
+    if (!loop.reduced)
+      (loop.members & plan.product->rows      ? rows
+       : loop.members & plan.product->columns ? columns
+                                              : others) *= loop.extent;
+  if (plan.typical(rows) < fewestInTile || plan.typical(columns) < fewestInTile)
+    return;
+  const Expr &factor = plan.dag.exprs[plan.product->lhs];
+  const size_t bytes = std::max<size_t>(dtypeBits(factor.dtype) / 8, isFloat(factor.dtype) ? 4 : 1); // in registers
+  ProductTile tile;
+  tile.rows = plan.typical(rows) <= 16 ? 16 : 64;
+  tile.columns = plan.typical(columns) <= 16 ? 16 : 64;
+  if (bytes <= 4 && plan.typical(rows) * plan.typical(columns) * plan.typical(others) >= enoughTiles * 128 * 128 &&
+      plan.typical(rows) >= 128 && plan.typical(columns) >= 128)
+    tile.rows = tile.columns = 128;
+  if ((tile.rows + tile.columns + 2) * tile.depth * bytes > tileBytes)
+    tile.depth /= 2;
+  schedule.units = others * ceilDiv(rows, Dim(tile.rows)) * ceilDiv(columns, Dim(tile.columns));
+  schedule.team = ProductTile::side * ProductTile::side;
+  schedule.tile = tile;
+}
+
 SimtSchedule combineSchedule(const SimtSchedule &schedule, const SimtTarget &target) {
   SimtSchedule combine = schedule;
   combine.team = schedule.laneInside ? target.subgroup : 1; // few units with many parts, or many units
@@ -132,6 +161,10 @@ SimtSchedule scheduleSimt(const LoopPlan &plan, const SimtTarget &target) {
   SimtSchedule schedule;
   for (const Loop &loop : plan.loops)
     schedule.loops.push_back({loop, loop.reduced});
+  if (plan.product)
+    scheduleProduct(plan, schedule);
+  if (schedule.tile)
+    return schedule;
   const bool inOrder = plan.scan || plan.isPut(); // their innermost loop carries a value or may write twice
   schedule.laneLoop = !plan.loops.empty() && !(inOrder && plan.reducesInnermost());
   schedule.laneInside = schedule.laneLoop && plan.reducesInnermost();

@@ -9,6 +9,13 @@ namespace mortise::codegen {
 
 struct SimtTarget;
 
+// A block computes rows x columns results of a product (LoopPlan::product), side x side threads each their share. The
+// factors of `depth` terms at a time lie in the block's memory.
+struct ProductTile {
+  static constexpr unsigned side = 16;                // threads
+  unsigned rows = side, columns = side, depth = side; // multiples of `side`; the depth may be half of it
+};
+
 // The lanes are the elements that one thread loads and stores at once. They divide the extent of the innermost loop, so
 // that no vector is partial.
 struct SimtSchedule : Schedule {
@@ -25,6 +32,8 @@ struct SimtSchedule : Schedule {
   // results in scratch memory, which a second kernel combines (combineSchedule).
   unsigned parts = 1;
   Dim scratchBytes = 0; // of all partial results
+  // A unit is a tile of a product. Tiles follow each other along the columns, then along the rows.
+  std::optional<ProductTile> tile;
 
   unsigned threads() const { return team * teams; }
   Dim blocks() const { return ceilDiv(units, Dim(teams)); } // of one part

@@ -24,6 +24,7 @@ Result<std::unique_ptr<LoopPlan>> LoopPlan::make(Dag dag, unsigned worthwhile) {
     return done.error();
   plan->walkPasses();
   plan->merge();
+  plan->findProduct();
   // What a schedule may have to keep of each row has to be an extent, too.
   const Dim kept = floorDiv(plan->rowLength * 512 + 63, 64) * static_cast<int64_t>(64 * plan->cache.size());
   bool valid = kept.isValid() && !plan->space.overflows();
@@ -203,6 +204,13 @@ std::vector<Access> LoopPlan::accesses(ExprId id, TupleId atId, GuardId guard) {
   case Op::Broadcast:
     for (size_t i = 0; i < from.size(); ++i)
       inner[i] = space.scale(at[expr.axes[i]], simplify(repetition(from[i], expr.dims[expr.axes[i]]), dag.symbols));
+    return one(guard);
+  case Op::Window:
+    for (size_t i = 0; i < from.size(); ++i) {
+      inner[i] = space.scale(at[expr.axes[2 * i]], expr.steps[2 * i]);
+      if (expr.axes[2 * i + 1] >= 0)
+        inner[i] = space.add(inner[i], at[expr.axes[2 * i + 1]], expr.steps[2 * i + 1]);
+    }
     return one(guard);
   case Op::Slice:
     for (size_t i = 0; i < at.size(); ++i)
@@ -488,8 +496,71 @@ void LoopPlan::merge() {
   }
 }
 
+void LoopPlan::collectReads(ExprId id, TupleId at, GuardId guard, Reads &reads) {
+  if (!reads.met.insert({id, {at, guard}}).second)
+    return;
+  const Expr &expr = dag.exprs[id];
+  reads.loops |= space.loops(0, guard);
+  const auto add = [&](IndexId index) { reads.loops |= space.loops(index); };
+  if (expr.op == Op::Input) {
+    const IndexId address = space.dot(std::vector<IndexId>(space.tuple(at)), expr.strides, expr.offset);
+    add(address);
+    reads.addresses.insert(address);
+  } else if (expr.op == Op::Constant && expr.data) {
+    add(space.linearise(std::vector<IndexId>(space.tuple(at)), expr.dims));
+  } else if (expr.op == Op::Iota) {
+    add(space.tuple(at)[expr.axes[0]]);
+  } else {
+    for (const Access &access : accesses(id, at, guard))
+      collectReads(access.expr, access.at, access.guard, reads);
+  }
+}
+
+// Of plans that do nothing but sum products and compute something of each sum.
+void LoopPlan::findProduct() {
+  if (reductions.size() != 1 || passes != 2 || scan || isPut() || !cache.empty() ||
+      !std::ranges::all_of(roots, &Root::row))
+    return;
+  const Reduction &sum = reductions[0];
+  const Expr &products = dag.exprs[dag.exprs[sum.expr].operands[0]];
+  if (dag.exprs[sum.expr].op != Op::ReduceSum || products.op != Op::Mul)
+    return;
+  Product found{products.operands[0], products.operands[1]};
+  Reads lhs, rhs;
+  collectReads(found.lhs, sum.operandAt, 0, lhs);
+  collectReads(found.rhs, sum.operandAt, 0, rhs);
+  const auto innermost = [&](bool isReduced) {
+    const auto last =
+        std::find_if(loops.rbegin(), loops.rend(), [&](const Loop &loop) { return loop.reduced == isReduced; });
+    return last == loops.rend() ? nullptr : &*last;
+  };
+  const Loop *const kept = innermost(false), *const summed = innermost(true);
+  if (!kept || !summed)
+    return;
+  if (lhs.loops & ~rhs.loops & kept->members) { // the product of two numbers is that of the two in the other order
+    std::swap(found.lhs, found.rhs);
+    std::swap(lhs, rhs);
+  }
+  for (const Loop &loop : loops) {
+    const bool left = lhs.loops & loop.members, right = rhs.loops & loop.members;
+    if (!loop.reduced && left != right)
+      (left ? found.rows : found.columns) |= loop.members;
+  }
+  const auto isAlongSum = [&](const Reads &reads, uint64_t own) {
+    const auto goes = [&](const Loop &loop) {
+      return std::ranges::any_of(reads.addresses, [&](IndexId at) { return coefficient(at, loop.number) == 1; });
+    };
+    return goes(*summed) &&
+           std::ranges::none_of(loops, [&](const Loop &loop) { return (loop.members & own) && goes(loop); });
+  };
+  found.lhsAlongSum = isAlongSum(lhs, found.rows), found.rhsAlongSum = isAlongSum(rhs, found.columns);
+  if (found.rows && found.columns)
+    product = found;
+}
+
 Traffic LoopPlan::traffic() const {
-  Traffic traffic{0, elementCount(dims) * std::llround(costPerPoint)};
+  const int64_t perPoint = product ? 2 : std::llround(costPerPoint);
+  Traffic traffic{0, elementCount(dims) * perPoint};
   auto move = [&](const Dim &elements, int32_t dtype) {
     traffic.bytes += elements * static_cast<int64_t>(dtypeBits(dtype) / 8);
   };

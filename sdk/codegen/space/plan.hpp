@@ -6,6 +6,7 @@
 #include "graph/expr.hpp"
 #include "graph/index.hpp"
 
+#include <optional>
 #include <set>
 
 namespace mortise::codegen {
@@ -46,6 +47,15 @@ struct Cached {
   int root = -1; // >= 0: it is kept in this output; else where the schedule says
 };
 
+// A sum of products of two factors, each of which depends on loops that the other does not: a tile of results shares
+// what it reads. Sets of loops are those of members.
+struct Product {
+  ExprId lhs = 0, rhs = 0;
+  uint64_t rows = 0, columns = 0; // kept loops on which only lhs depends, and only rhs, which has the innermost one
+  // Whether a step of the innermost reduced loop goes to the next element in memory.
+  bool lhsAlongSum = false, rhsAlongSum = false;
+};
+
 // What one run moves and computes.
 struct Traffic {
   Dim bytes, flops;
@@ -84,6 +94,7 @@ public:
   std::vector<Cached> cache;
   std::set<IndexId> loads; // the addresses of inputs
   int passes = 1;
+  std::optional<Product> product;
   bool scan = false;
   std::vector<std::pair<ExprId, TupleId>> runs; // running sums, operands first
   double costPerPoint = 0;
@@ -94,6 +105,13 @@ public:
   Dim putExtent = 0;
 
 private:
+  using Key = std::pair<ExprId, std::pair<TupleId, GuardId>>;
+  struct Reads {        // of one value
+    uint64_t loops = 0; // that it depends on
+    std::set<IndexId> addresses;
+    std::set<Key> met;
+  };
+
   Result<void> chooseSpace(unsigned worthwhile);
   std::vector<Dim> apart(std::vector<Dim> shape, const std::vector<bool> &live, unsigned worthwhile) const;
   Result<void> placeRoots();
@@ -109,8 +127,9 @@ private:
   void useTuple(TupleId at);
   void useGuard(GuardId guard);
   void merge();
+  void collectReads(ExprId expr, TupleId at, GuardId guard, Reads &reads);
+  void findProduct();
 
-  using Key = std::pair<ExprId, std::pair<TupleId, GuardId>>;
   TupleId identityTuple = 0;
   std::vector<IndexId> counters;
   std::map<Key, int> levels;

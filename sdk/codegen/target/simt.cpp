@@ -94,6 +94,9 @@ Result<std::shared_ptr<const SimtFunction>> SimtCompiler::Impl::compile(SimtBack
     function->arguments.push_back({SimtArgument::Scratch, 0});
   for (uint32_t number : plan.dag.usedSymbols)
     function->arguments.push_back({SimtArgument::Symbol, number});
+  for (uint32_t i = 0; i < aligned->constants.size(); ++i)
+    function->arguments.push_back({SimtArgument::Constant, i});
+  function->constants = std::move(aligned->constants);
   const Traffic traffic = plan.traffic();
   function->bytes = traffic.bytes, function->flops = traffic.flops;
   return std::shared_ptr<const SimtFunction>(std::move(function));

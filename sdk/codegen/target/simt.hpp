@@ -12,8 +12,9 @@ namespace mortise::codegen {
 struct SimtCode {
   std::string code; // as SimtFunction::code
   std::vector<SimtLaunch> launches;
-  bool hasTable = false;      // as SimtFunction::hasTable
-  bool usesAlignment = false; // the code for a smaller alignment is another
+  std::vector<std::string> constants; // as SimtFunction::constants; arguments behind all others
+  bool hasTable = false;              // as SimtFunction::hasTable
+  bool usesAlignment = false;         // the code for a smaller alignment is another
   std::vector<std::vector<uint32_t>> over;
 };
 

@@ -236,7 +236,7 @@ Emulator &Emulator::shared() {
 
 bool Emulator::supports(const MortiseGraph &graph) {
   for (size_t i = 0; i < graph.node_count; ++i)
-    if (!supportsSimt(*graph.nodes[i]).yes)
+    if (!supportsSimt(*graph.nodes[i], true).yes)
       return false;
   return true;
 }

@@ -36,6 +36,11 @@ inline void transposed(TestGraph &b, int32_t dtype, int64_t rows, int64_t length
   V y = b.op("transpose", {x}, dtype, {length, rows}, {{"permutation", Dims{1, 0}}});
   b.output(b.op("neg", {y}, dtype, {length, rows}));
 }
+inline void product(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V x = b.input(dtype, {rows, length}), weight = b.input(dtype, {rows, length}), bias = b.input(dtype, {rows});
+  V y = b.op("linear", {x, weight, bias}, dtype, {rows, rows}, {{"weight_transposed", false}});
+  b.output(b.op("relu", {y}, dtype, {rows, rows}));
+}
 inline void sine(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
   V x = b.input(dtype, {rows, length});
   b.output(b.op("sin", {x}, dtype, {rows, length}));
@@ -58,6 +63,10 @@ inline const std::vector<Family> families = {{"pointwise", pointwise},
                                              {"columns", columns},
                                              {"largest", largest},
                                              {"transposed", transposed},
+                                             {"product",
+                                              product,
+                                              {MORTISE_F32, MORTISE_BF16, MORTISE_F16, MORTISE_F64},
+                                              {{64, 100}, {9, 37}, {2048, 64}, {1, 300}}},
                                              {"sine", sine},
                                              {"functions", functions, {MORTISE_F32, MORTISE_F64}, {{3, 37}}}};
 

@@ -88,15 +88,24 @@ public:
     auto functions = compiler->compile(graph, fused->groups);
     ASSERT_TRUE(functions) << what << functions.error().message;
     interpret(what);
-    if (Emulator::supports(graph) && Emulator::isDue()) {
-      auto parts = fuse({&graph, {}, {}, {}}, simtFuseTarget());
-      ASSERT_TRUE(parts) << what << parts.error().message;
-      auto kernels = Emulator::shared().compile(graph, parts->groups);
-      ASSERT_TRUE(kernels) << what << kernels.error().message;
-      run(parts->groups, *kernels, {}, bound, what + " (SIMT)");
-      EXPECT_EQ(invalidSpirv(graph, parts->groups), "") << what;
-    }
+    if (Emulator::supports(graph) && Emulator::isDue())
+      emulate(bound, what);
     run(fused->groups, *functions, {}, bound, what);
+  }
+
+  // Only with kernels of GPUs, which have products.
+  void checkSimt(Bound bound, const std::string &what = "") {
+    interpret(what);
+    emulate(bound, what);
+  }
+
+  void emulate(Bound bound, const std::string &what) {
+    auto parts = fuse({&graph, {}, {}, {}}, simtFuseTarget());
+    ASSERT_TRUE(parts) << what << parts.error().message;
+    auto kernels = Emulator::shared().compile(graph, parts->groups);
+    ASSERT_TRUE(kernels) << what << kernels.error().message;
+    run(parts->groups, *kernels, {}, bound, what + " (SIMT)");
+    EXPECT_EQ(invalidSpirv(graph, parts->groups), "") << what;
   }
 
   void interpret(const std::string &what) {

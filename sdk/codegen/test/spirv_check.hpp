@@ -16,7 +16,7 @@ bool canValidate();
 // compile.
 std::string invalidSpirv(const MortiseGraph &graph, std::span<const Group> groups);
 
-// A device that has all that code can make use of.
+// A device that has all that code can make use of, but no exchanges within subgroups.
 VulkanFeatures allFeatures();
 
 } // namespace mortise::codegen::test

@@ -207,6 +207,44 @@ TEST(Spirv, ManyArgumentsLieInATable) {
   EXPECT_TRUE(hasTable(16));
 }
 
+// Drivers take long to compile arrays of constants.
+TEST(Spirv, ConstantsOfAGraphAreArguments) {
+  TestGraph b;
+  std::vector<float> numbers(64);
+  for (size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = static_cast<float>(i);
+  V x = b.input(MORTISE_F32, {64});
+  V table = b.constant<float>(MORTISE_F32, {64}, numbers);
+  b.output(b.op("add", {x, table}, MORTISE_F32, {64}));
+  auto function = compileFirst(b, allFeatures());
+  ASSERT_TRUE(function) << function.error().message;
+  EXPECT_EQ(invalidSpirv((*function)->code), "");
+  ASSERT_EQ((*function)->constants.size(), 1U);
+  EXPECT_EQ((*function)->constants[0], std::string(reinterpret_cast<const char *>(numbers.data()), 256));
+  EXPECT_EQ((*function)->arguments.back().kind, SimtArgument::Constant);
+}
+
+TEST(Spirv, SubgroupsExchangeByThemselvesWhereTheDeviceHasIt) {
+  constexpr uint32_t opShuffleXor = 346, opControlBarrier = 224;
+  const auto counts = [](unsigned subgroup) {
+    VulkanFeatures features = allFeatures();
+    features.subgroup = subgroup;
+    TestGraph b;
+    softmax(b, MORTISE_F32, 64, 96);
+    auto function = compileFirst(b, features);
+    EXPECT_TRUE(function) << function.error().message;
+    EXPECT_EQ(invalidSpirv((*function)->code), "");
+    return std::pair{instructions((*function)->code, opShuffleXor).size(),
+                     instructions((*function)->code, opControlBarrier).size()};
+  };
+  EXPECT_EQ(counts(0).first, 0U);
+  EXPECT_GT(counts(0).second, 0U);
+  EXPECT_EQ(counts(32), std::pair(counts(0).second, size_t{0}));
+  VulkanFeatures odd = allFeatures();
+  odd.subgroup = 24;
+  EXPECT_FALSE(SimtTarget::vulkan(odd, 1));
+}
+
 TEST(Spirv, BlocksHaveAsManyThreadsAsTheLaunchSays) {
   constexpr uint32_t localSize = 17;
   TestGraph b;

@@ -25,6 +25,7 @@ struct Attr {
   std::vector<Dim> extents; // used instead, when not empty
   Attr(std::string name, int64_t value) : name(std::move(name)), i64(value) {}
   Attr(std::string name, int value) : name(std::move(name)), i64(value) {}
+  Attr(std::string name, bool value) : name(std::move(name)), kind(MORTISE_ATTRIBUTE_BOOL), i64(value) {}
   Attr(std::string name, double value) : name(std::move(name)), kind(MORTISE_ATTRIBUTE_F64), f64(value) {}
   Attr(std::string name, const char *value) : name(std::move(name)), kind(MORTISE_ATTRIBUTE_STRING), string(value) {}
   Attr(std::string name, std::vector<int64_t> value)

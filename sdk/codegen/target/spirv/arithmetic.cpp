@@ -55,7 +55,7 @@ Value Translation::hiddenZero(Type type) {
   return known;
 }
 
-// What a driver could find to be 0: a 0 itself wherever it goes (constant()), and here what is computed from constants.
+// What a driver could find to be 0: a 0 itself wherever it goes (number()), and here what is computed from constants.
 Value Translation::hidden(Value x) {
   if (x.getDefiningOp<spirv::ConstantOp>() || !isFoldable(x))
     return x;
@@ -249,7 +249,7 @@ Value Translation::highProduct(Value x, Value y) {
   return two<spirv::IAddOp>(two<spirv::IAddOp>(highs, high(first)), high(second));
 }
 
-void Translation::constant(arith::ConstantOp op) {
+void Translation::number(arith::ConstantOp op) {
   const Type type = scalar(op.getType());
   const auto one = [&](Attribute value) -> Value {
     if (auto number = dyn_cast<FloatAttr>(value))
@@ -297,7 +297,7 @@ bool Translation::arithmetic(Operation &op) {
   const auto both = [&](Value x, Value y) { return two<spirv::LogicalAndOp>(x, y); };
   const auto any = [&](Value x, Value y) { return two<spirv::LogicalOrOp>(x, y); };
   llvm::TypeSwitch<Operation *>(&op)
-      .Case([&](arith::ConstantOp number) { constant(number); })
+      .Case([&](arith::ConstantOp constant) { number(constant); })
       .Case([&](arith::AddFOp) { map([&](auto x) { return real<spirv::FAddOp>(x[0], x[1]); }); })
       .Case([&](arith::SubFOp) { map([&](auto x) { return real<spirv::FSubOp>(x[0], x[1]); }); })
       .Case([&](arith::MulFOp) { map([&](auto x) { return real<spirv::FMulOp>(x[0], x[1]); }); })

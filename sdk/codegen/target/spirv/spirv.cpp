@@ -13,13 +13,15 @@ using namespace mlir;
 
 namespace {
 
-constexpr unsigned exchangeThreads = 32; // that exchange values, over shared memory
+constexpr unsigned exchangeThreads = 32; // that exchange values over shared memory
+constexpr unsigned mostSubgroup = 64;    // which divide all blocks
 constexpr unsigned leastThreads = 256;   // of a block, as schedule/simt.cpp has them
 constexpr unsigned mostThreads = 1024;
 
 // As intrinsics that only the translation knows.
 class SpirvMachine final : public SimtMachine {
 public:
+  explicit SpirvMachine(unsigned threads) : threads(threads) {}
   void makeKernel(LLVM::LLVMFuncOp, unsigned) const override {}
   Value thread(Code &c) const override { return call(c, threadIntrinsic, {}); }
   Value block(Code &c) const override { return call(c, blockIntrinsic, {}); }
@@ -30,9 +32,10 @@ public:
     return call(c, exchangeIntrinsic, {bits, c.integer(c.b.getI32Type(), mask)});
   }
   unsigned sharedSpace() const override { return 3; }
-  unsigned subgroup() const override { return exchangeThreads; }
+  unsigned subgroup() const override { return threads; }
 
 private:
+  const unsigned threads;
   static Value call(Code &c, const char *name, ValueRange arguments) {
     return LLVM::CallIntrinsicOp::create(c.b, c.loc, c.b.getI32Type(), c.b.getStringAttr(name), arguments).getResults();
   }
@@ -40,7 +43,8 @@ private:
 
 class SpirvBackend final : public SimtBackend {
 public:
-  SpirvBackend(const SimtTarget &target, const VulkanFeatures &features) : target(target), features(features) {
+  SpirvBackend(const SimtTarget &target, const VulkanFeatures &features)
+      : target(target), features(features), machine(target.subgroup) {
     context
         .loadDialect<arith::ArithDialect, LLVM::LLVMDialect, math::MathDialect, scf::SCFDialect, spirv::SPIRVDialect>();
   }
@@ -65,11 +69,23 @@ Result<SimtCode> SpirvBackend::compile(LoopPlan &plan, const SimtSchedule &sched
   SimtCode result = emitKernels(plan, schedule, target, machine, available, entry, alignment, *module);
   if (isDumped("mlir"))
     module->dump();
+  // llvmpipe needs minutes to compile arrays of constants, and others may copy them for each thread.
+  SmallVector<LLVM::GlobalOp> constants;
+  for (auto global : module->getOps<LLVM::GlobalOp>())
+    if (global.getAddrSpace() == 0) {
+      const auto bytes = cast<DenseElementsAttr>(*global.getValue());
+      const llvm::ArrayRef<char> raw = bytes.getRawData();
+      std::string whole(raw.begin(), raw.end());
+      if (bytes.isSplat())
+        whole.assign(static_cast<size_t>(bytes.getNumElements()), raw[0]);
+      result.constants.push_back(std::move(whole));
+      constants.push_back(global);
+    }
   Translation translation(context, features);
   for (const SimtLaunch &launch : result.launches) {
     auto kernel = module->lookupSymbol<LLVM::LLVMFuncOp>(launch.entry);
-    result.hasTable = kernel.getNumArguments() * sizeof(uint64_t) > features.argumentBytes;
-    if (auto added = translation.add(kernel, launch.threads); !added)
+    result.hasTable = (kernel.getNumArguments() + constants.size()) * sizeof(uint64_t) > features.argumentBytes;
+    if (auto added = translation.add(kernel, constants, launch.threads); !added)
       return added.error();
   }
   Result<std::string> words = translation.serialise();
@@ -82,19 +98,22 @@ Result<SimtCode> SpirvBackend::compile(LoopPlan &plan, const SimtSchedule &sched
 } // namespace
 
 Result<SimtTarget> SimtTarget::vulkan(const VulkanFeatures &features, unsigned compileThreads) {
+  if (features.subgroup > mostSubgroup || (features.subgroup & (features.subgroup - 1)))
+    return Error{MORTISE_UNSUPPORTED, "expected subgroups of a power of 2 of at most " + std::to_string(mostSubgroup) +
+                                          " threads, found " + std::to_string(features.subgroup)};
   if (features.blockThreads < leastThreads)
     return Error{MORTISE_UNSUPPORTED, "expected a device with blocks of at least " + std::to_string(leastThreads) +
                                           " threads, found " + std::to_string(features.blockThreads)};
   SimtTarget target;
   target.triple = "spirv64-unknown-vulkan1.1";
-  for (const unsigned number : {features.sharedBytes, features.argumentBytes, features.blockThreads})
+  for (const unsigned number : {features.sharedBytes, features.argumentBytes, features.blockThreads, features.subgroup})
     target.chip += (target.chip.empty() ? "" : " ") + std::to_string(number);
   const auto add = [&](bool has, const char *name) { target.features += has ? std::string("+") + name : ""; };
   add(features.doubles, "f64"), add(features.exactQuotients, "quotients");
   add(features.f32.denormals, "denormals32"), add(features.f64.denormals, "denormals64");
   add(features.f32.specials, "specials32"), add(features.f64.specials, "specials64");
   add(features.f32.nearest, "nearest32"), add(features.f64.nearest, "nearest64");
-  target.subgroup = exchangeThreads;
+  target.subgroup = features.subgroup ? features.subgroup : exchangeThreads;
   target.blockThreads = std::min(features.blockThreads, mostThreads);
   target.compileThreads = compileThreads;
   target.backend = [features](const SimtTarget &each) -> Result<std::unique_ptr<SimtBackend>> {

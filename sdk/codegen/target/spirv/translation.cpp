@@ -16,8 +16,6 @@ using namespace mlir;
 using spirv::Capability;
 using spirv::StorageClass;
 
-static constexpr size_t mostTableElements = 16384; // of a constant, which every thread may get a copy of
-
 Translation::Translation(MLIRContext &context, const VulkanFeatures &features)
     : context(context), features(features), b(&context), loc(b.getUnknownLoc()),
       module(spirv::ModuleOp::create(b, loc, spirv::AddressingModel::PhysicalStorageBuffer64,
@@ -130,8 +128,8 @@ Translation::Parts Translation::argumentValues(size_t count) {
   return all;
 }
 
-Result<void> Translation::add(LLVM::LLVMFuncOp kernel, unsigned blockThreads) {
-  values.clear(), addresses.clear(), tables.clear(), foldable.clear(), zeros.clear(), interface.clear();
+Result<void> Translation::add(LLVM::LLVMFuncOp kernel, ArrayRef<LLVM::GlobalOp> globals, unsigned blockThreads) {
+  values.clear(), addresses.clear(), constants.clear(), foldable.clear(), zeros.clear(), interface.clear();
   entry = kernel.getName().str();
   threads = blockThreads;
   sharedBytes = exchanges = loops = 0;
@@ -139,12 +137,16 @@ Result<void> Translation::add(LLVM::LLVMFuncOp kernel, unsigned blockThreads) {
   function = spirv::FuncOp::create(b, loc, entry, b.getFunctionType({}, {}));
   b.setInsertionPointToStart(function.addEntryBlock());
   Block &body = kernel.getBody().front();
-  const Parts arguments = argumentValues(body.getNumArguments());
-  for (auto [argument, value] : llvm::zip(body.getArguments(), arguments))
+  const Parts arguments = argumentValues(body.getNumArguments() + globals.size());
+  for (auto [argument, value] : llvm::zip_first(body.getArguments(), arguments))
     if (isa<LLVM::LLVMPointerType>(argument.getType()))
       addresses[argument] = Address{Address::Memory, {value}};
     else
       values[argument] = {value};
+  for (size_t i = 0; i < globals.size(); ++i) {
+    LLVM::GlobalOp global = globals[i];
+    constants[global] = arguments[body.getNumArguments() + i];
+  }
   block(body);
   spirv::ReturnOp::create(b, loc);
   if (sharedBytes > features.sharedBytes)
@@ -375,7 +377,7 @@ void Translation::intrinsic(LLVM::CallIntrinsicOp op) {
     return barrier();
   Value result;
   if (name == threadIntrinsic) {
-    result = builtin(spirv::BuiltIn::LocalInvocationIndex, b.getI32Type());
+    result = thread();
   } else if (name == blockIntrinsic) {
     Value all = builtin(spirv::BuiltIn::WorkgroupId, VectorType::get({3}, b.getI32Type()));
     result = spirv::CompositeExtractOp::create(b, loc, all, ArrayRef<int32_t>{0});
@@ -385,6 +387,18 @@ void Translation::intrinsic(LLVM::CallIntrinsicOp op) {
     return fail("unknown intrinsic " + name);
   }
   values[op.getResult(0)] = {result};
+}
+
+// Only the numbers of subgroups, and of the threads in them, say who exchanges with whom.
+Value Translation::thread() {
+  const Type i32 = b.getI32Type();
+  if (!features.subgroup)
+    return builtin(spirv::BuiltIn::LocalInvocationIndex, i32);
+  use(Capability::GroupNonUniform);
+  if (threads % features.subgroup != 0)
+    fail("a block that subgroups do not divide");
+  Value first = two<spirv::IMulOp>(builtin(spirv::BuiltIn::SubgroupId, i32), this->i32(features.subgroup));
+  return two<spirv::IAddOp>(first, builtin(spirv::BuiltIn::SubgroupLocalInvocationId, i32));
 }
 
 void Translation::barrier() {
@@ -408,16 +422,20 @@ Value Translation::sharedArray(const std::string &name, Type element, size_t cou
 // each: who writes the first one again has passed the barrier that the readers of its old contents had come to. In a
 // loop the turns would not hold.
 Value Translation::exchange(Value bits, Value mask) {
+  if (features.subgroup) {
+    use(Capability::GroupNonUniformShuffle);
+    return spirv::GroupNonUniformShuffleXorOp::create(b, loc, bits.getType(), spirv::Scope::Subgroup, bits, mask);
+  }
   Value array = sharedArray(entry + "_exchange" + std::to_string(exchanges++ % 2), b.getI32Type(), threads);
-  Value thread = builtin(spirv::BuiltIn::LocalInvocationIndex, b.getI32Type());
+  Value mine = thread();
   const auto place = [&](Value number) -> Value {
     return spirv::AccessChainOp::create(b, loc, array, ValueRange{number});
   };
   if (loops > 0)
     barrier();
-  spirv::StoreOp::create(b, loc, place(thread), bits);
+  spirv::StoreOp::create(b, loc, place(mine), bits);
   barrier();
-  return spirv::LoadOp::create(b, loc, place(two<spirv::BitwiseXorOp>(thread, mask)));
+  return spirv::LoadOp::create(b, loc, place(two<spirv::BitwiseXorOp>(mine, mask)));
 }
 
 // ---- Memory
@@ -447,27 +465,6 @@ Value Translation::arrayOf(LLVM::GlobalOp global, Type element) {
                      array.getNumElements() * lanesOf(array.getElementType()));
 }
 
-Value Translation::tableOf(LLVM::GlobalOp global, Type element) {
-  Value &known = tables[global];
-  if (known)
-    return known;
-  auto bytes = cast<DenseElementsAttr>(*global.getValue()).getRawData();
-  const size_t count = bytes.size() / bytesOf(element);
-  if (count > mostTableElements) {
-    refuse("expected a constant of at most " + Twine(mostTableElements) + " elements, found " + Twine(count));
-    return {};
-  }
-  auto array = spirv::ArrayType::get(scalar(element), static_cast<unsigned>(count));
-  auto elements =
-      DenseElementsAttr::getFromRawBuffer(RankedTensorType::get({static_cast<int64_t>(count)}, scalar(element)), bytes);
-  OpBuilder::InsertionGuard keep(b);
-  b.setInsertionPointToStart(&function.getBody().front()); // where SPIR-V wants variables
-  Value initial = spirv::ConstantOp::create(b, loc, array, elements);
-  known = spirv::VariableOp::create(b, loc, spirv::PointerType::get(array, StorageClass::Function),
-                                    StorageClass::Function, initial);
-  return known;
-}
-
 Translation::Address Translation::lane(const Address &address, size_t number) const {
   Address one = address;
   if (address.places.size() > 1)
@@ -489,7 +486,6 @@ void Translation::offset(LLVM::GEPOp op) {
   if (address.kind != Address::Memory) {
     if (!address.places.empty())
       return fail("an address inside an array, moved twice");
-    address.element = element;
     for (Value each : indices)
       address.places.push_back(cast(each, b.getI32Type()));
     addresses[op] = address;
@@ -512,21 +508,11 @@ void Translation::offset(LLVM::GEPOp op) {
 Value Translation::pointer(const Address &address, Type type, size_t lane, size_t lanes) {
   auto global = cast<LLVM::GlobalOp>(address.array);
   Value index = address.places.empty() ? i32(0) : address.places[0];
-  Value array;
-  if (address.kind == Address::Shared) {
-    array = arrayOf(global, type);
-    if (lanes > 1) {
-      const auto count = cast<LLVM::LLVMArrayType>(global.getType()).getNumElements();
-      index = two<spirv::IAddOp>(index, i32(static_cast<int64_t>(lane * count)));
-    }
-  } else {
-    array = tableOf(global, type);
-    if (!array)
-      return {};
-    if (lane > 0)
-      index = two<spirv::IAddOp>(index, i32(static_cast<int64_t>(lane)));
+  if (lanes > 1) {
+    const auto count = cast<LLVM::LLVMArrayType>(global.getType()).getNumElements();
+    index = two<spirv::IAddOp>(index, i32(static_cast<int64_t>(lane * count)));
   }
-  return spirv::AccessChainOp::create(b, loc, array, ValueRange{index});
+  return spirv::AccessChainOp::create(b, loc, arrayOf(global, type), ValueRange{index});
 }
 
 // Vectors move in pieces as wide as their alignment, at most 16 bytes; narrow elements are packed into words.
@@ -535,12 +521,8 @@ Translation::Parts Translation::load(Type type, const Address &address, unsigned
   const Type element = scalar(type);
   Parts parts;
   if (address.kind != Address::Memory) {
-    for (size_t i = 0; i < lanes; ++i) {
-      Value place = pointer(address, type, i, lanes);
-      if (!place)
-        return {};
-      parts.push_back(spirv::LoadOp::create(b, loc, place));
-    }
+    for (size_t i = 0; i < lanes; ++i)
+      parts.push_back(spirv::LoadOp::create(b, loc, pointer(address, type, i, lanes)));
     return parts;
   }
   const unsigned size = bytesOf(element);
@@ -626,7 +608,8 @@ bool Translation::memory(Operation &op) {
   }
   if (auto array = dyn_cast<LLVM::AddressOfOp>(op)) {
     auto global = SymbolTable::lookupNearestSymbolFrom<LLVM::GlobalOp>(&op, array.getGlobalNameAttr());
-    addresses[array] = Address{isSharedSpace(global) ? Address::Shared : Address::Table, {}, global};
+    addresses[array] =
+        isSharedSpace(global) ? Address{Address::Shared, {}, global} : Address{Address::Memory, {constants[global]}};
     return true;
   }
   const auto alignmentOf = [](std::optional<uint64_t> known, Type type) {

@@ -27,8 +27,9 @@ inline constexpr char threadIntrinsic[] = "mortise.thread", blockIntrinsic[] = "
 class Translation {
 public:
   Translation(mlir::MLIRContext &context, const VulkanFeatures &features);
-  // Adds a kernel. Errors: MORTISE_UNSUPPORTED, for what the device lacks.
-  Result<void> add(mlir::LLVM::LLVMFuncOp kernel, unsigned threads);
+  // Adds a kernel, whose arguments are followed by the addresses of these constants. Errors: MORTISE_UNSUPPORTED, for
+  // what the device lacks.
+  Result<void> add(mlir::LLVM::LLVMFuncOp kernel, llvm::ArrayRef<mlir::LLVM::GlobalOp> constants, unsigned threads);
   // The words of all kernels. One use.
   Result<std::string> serialise();
 
@@ -38,10 +39,9 @@ private:
   using Parts = llvm::SmallVector<Value, 1>; // one value for each lane of a vector: Vulkan's vectors have at most four
   // Where a pointer points to.
   struct Address {
-    enum Kind : uint8_t { Memory, Shared, Table } kind = Memory;
+    enum Kind : uint8_t { Memory, Shared } kind = Memory;
     Parts places;             // Memory: addresses as i64; else i32 numbers of elements, none at the first one
     mlir::Operation *array{}; // the global that lies there
-    Type element;             // Table: of its array
   };
 
   // translation.cpp
@@ -61,7 +61,7 @@ private:
   Value loadAt(Value address, Type type, unsigned alignment);
   void storeAt(Value address, Value value, unsigned alignment);
   Value arrayOf(mlir::LLVM::GlobalOp global, Type element);
-  Value tableOf(mlir::LLVM::GlobalOp global, Type element);
+  Value thread();
   Value exchange(Value bits, Value mask);
   Value builtin(mlir::spirv::BuiltIn which, Type type);
   Value sharedArray(const std::string &name, Type element, size_t count);
@@ -75,7 +75,7 @@ private:
   bool arithmetic(mlir::Operation &op);
   bool conversion(mlir::Operation &op);
   bool shape(mlir::Operation &op);
-  void constant(mlir::arith::ConstantOp op);
+  void number(mlir::arith::ConstantOp op);
   void map(mlir::Operation &op, llvm::function_ref<Value(llvm::ArrayRef<Value>)> make);
   template <typename OpT> Value two(Value x, Value y) { return OpT::create(b, loc, x.getType(), x, y); }
   template <typename OpT> Value real(Value x, Value y);
@@ -122,7 +122,7 @@ private:
   // Of the kernel at hand.
   llvm::DenseMap<Value, Parts> values;
   llvm::DenseMap<Value, Address> addresses;
-  llvm::DenseMap<mlir::Operation *, Value> tables;
+  llvm::DenseMap<mlir::Operation *, Value> constants; // their addresses
   llvm::DenseMap<Value, bool> foldable;
   llvm::DenseMap<Type, Value> zeros;
   llvm::SmallVector<mlir::Attribute> interface;

@@ -34,8 +34,8 @@ struct Target {
 
 // Rows: reductions over trailing dimensions, vectorised along them. Columns: reductions over outer dimensions,
 // vectorised along those that are kept. Scan: running sums or products. Rows and Columns include producers and
-// consumers.
-enum class GroupKind { Pointwise, Rows, Columns, Scan };
+// consumers. Product: a product of tensors, with what is computed of its operands and its result.
+enum class GroupKind { Pointwise, Rows, Columns, Scan, Product };
 
 // The nodes that one generated function computes. `inputs` and `outputs` are the values in memory at its border:
 // `inputViews[i]` describes the memory of inputs[i], and outputs are written dense.
@@ -69,8 +69,9 @@ struct FuseResult {
 };
 // What fusion has to know of a machine.
 struct FuseTarget {
-  unsigned lanes = 1;   // elements of a 4-byte type side by side
-  unsigned threads = 1; // that share the rows of a group
+  unsigned lanes = 1;        // elements of a 4-byte type side by side
+  unsigned threads = 1;      // that share the rows of a group
+  bool contractions = false; // groups compute products, convolutions and pools, too
 };
 Result<FuseResult> fuse(const FuseRequest &request, const FuseTarget &target);
 Result<FuseResult> fuse(const FuseRequest &request, const Target &target);

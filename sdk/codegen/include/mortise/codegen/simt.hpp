@@ -9,14 +9,17 @@ namespace mortise::codegen {
 
 class SimtBackend;
 
-// What a device with Vulkan has beyond what all must have for these kernels (plugins/vulkan/device.cpp).
+// What a device with Vulkan has beyond what all must have for these kernels (plugins/vulkan/discovery.cpp).
 struct VulkanFeatures {
   struct Floats { // what the driver promises on request: denormals, signed zeros with infinities and NaN, rounding to
                   // nearest even
     bool denormals = false, specials = false, nearest = false;
   } f32, f64;
-  bool doubles = false;         // arithmetic of f64
-  bool exactQuotients = false;  // division and square roots are rounded correctly, which Vulkan does not ask for
+  bool doubles = false;        // arithmetic of f64
+  bool exactQuotients = false; // division and square roots are rounded correctly, which Vulkan does not ask for
+  // Threads that exchange values by themselves, which blocks are made of without rest, so that a thread's number
+  // follows from those of its subgroup and in it; 0: exchanges go through the block's memory.
+  unsigned subgroup = 0;
   unsigned sharedBytes = 16384; // of a block's memory
   unsigned argumentBytes = 128; // that a launch passes by itself; more arguments lie in a table
   unsigned blockThreads = 256;
@@ -42,14 +45,15 @@ struct SimtTarget {
 // What `fuse` has to know of any GPU.
 FuseTarget simtFuseTarget();
 
-// `yes` when kernels of GPUs can compute the node; otherwise the reason for a refusal.
-Support supportsSimt(const MortiseNode &node);
+// `yes` when kernels of GPUs can compute the node; otherwise the reason for a refusal. `contractions`: products,
+// convolutions and pools, too, which a plugin may leave to a library.
+Support supportsSimt(const MortiseNode &node, bool contractions);
 
-// An argument of a kernel, 8 bytes each: the address of an input or output of the group or of scratch memory, or the
-// value of a symbol of the graph.
+// An argument of a kernel, 8 bytes each: the address of an input or output of the group, of scratch memory or of a
+// constant, or the value of a symbol of the graph.
 struct SimtArgument {
-  enum Kind : uint8_t { Input, Output, Scratch, Symbol } kind = Input;
-  uint32_t index = 0; // in Group::inputs, Group::outputs or MortiseGraph::symbols
+  enum Kind : uint8_t { Input, Output, Scratch, Symbol, Constant } kind = Input;
+  uint32_t index = 0; // in Group::inputs, Group::outputs, MortiseGraph::symbols or SimtFunction::constants
 };
 
 // A kernel. Its one-dimensional grid has `blocks` blocks of `threads` threads; with 0 blocks there is nothing to do.
@@ -62,7 +66,7 @@ struct SimtLaunch {
 // The kernels of a group, to be launched in order with the same arguments; each begins when the one before has ended.
 // The scratch memory has 256-byte alignment, and is the function's own from the first to the last. Outputs overlap
 // nothing else, except as Group::inPlace and `over` allow (Function::over). Constants of the graph are part of the
-// code. One function serves all values of the graph's symbols.
+// code, or of `constants`. One function serves all values of the graph's symbols.
 struct SimtFunction {
   std::vector<SimtLaunch> launches;
   // Of all of them: PTX, as text, or SPIR-V, as words. Addresses are aligned to the element types.
@@ -71,6 +75,7 @@ struct SimtFunction {
   std::string alignedCode;
   unsigned alignment = 1;
   std::vector<SimtArgument> arguments;
+  std::vector<std::string> constants; // bytes that have to lie in memory, with 64-byte alignment
   bool hasTable = false; // a launch passes the address of a table of the arguments, which are more than it can pass
   Dim scratchBytes = 0;
   Dim bytes, flops; // of one run

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The one queue of a device.
+#include "device.hpp"
+
+#include <algorithm>
+
+namespace mortise::vulkan {
+
+Result<uint64_t> Device::reached() {
+  uint64_t value = 0;
+  if (auto asked = check(calls.GetSemaphoreCounterValue(device, timeline, &value), "vkGetSemaphoreCounterValue");
+      !asked)
+    return asked.error();
+  return value;
+}
+
+void Device::reclaim(uint64_t reached) {
+  while (!inFlight.empty() && inFlight.front().first <= reached) {
+    for (const Allocation &each : inFlight.front().second.staging)
+      giveBack(each);
+    idle.push_back(inFlight.front().second.handle);
+    inFlight.pop_front();
+  }
+}
+
+void Device::barrier(const Commands &commands) const {
+  constexpr VkAccessFlags writes = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+  constexpr VkPipelineStageFlags stages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+  VkMemoryBarrier memoryBarrier{};
+  memoryBarrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+  memoryBarrier.srcAccessMask = writes;
+  memoryBarrier.dstAccessMask = writes | VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT;
+  calls.CmdPipelineBarrier(commands.handle, stages, stages, 0, 1, &memoryBarrier, 0, nullptr, 0, nullptr);
+}
+
+Result<Device::Commands> Device::begin() {
+  if (auto there = start(); !there)
+    return there.error();
+  Commands commands;
+  commands.recording = std::unique_lock(recordMutex);
+  Result<uint64_t> now = reached();
+  if (!now)
+    return now.error();
+  {
+    std::lock_guard lock(queueMutex);
+    reclaim(*now);
+    if (!idle.empty()) {
+      commands.handle = idle.back();
+      idle.pop_back();
+    }
+  }
+  if (!commands.handle) {
+    VkCommandBufferAllocateInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+    info.commandPool = pool;
+    info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    info.commandBufferCount = 1;
+    if (auto made = check(calls.AllocateCommandBuffers(device, &info, &commands.handle), "vkAllocateCommandBuffers");
+        !made)
+      return made.error();
+  }
+  VkCommandBufferBeginInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+  info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+  if (auto began = check(calls.BeginCommandBuffer(commands.handle, &info), "vkBeginCommandBuffer"); !began) {
+    drop(std::move(commands));
+    return began.error();
+  }
+  barrier(commands); // against what was submitted before
+  return commands;
+}
+
+void Device::drop(Commands commands) {
+  for (const Allocation &each : commands.staging)
+    giveBack(each);
+  std::lock_guard lock(queueMutex);
+  idle.push_back(commands.handle); // beginning it again resets it
+}
+
+Result<uint64_t> Device::submit(Commands commands) {
+  // What the host reads after it has waited.
+  VkMemoryBarrier toHost{};
+  toHost.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+  toHost.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+  toHost.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
+  calls.CmdPipelineBarrier(commands.handle, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+                           VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &toHost, 0, nullptr, 0, nullptr);
+  Result<void> done = check(calls.EndCommandBuffer(commands.handle), "vkEndCommandBuffer");
+  if (!done) {
+    drop(std::move(commands));
+    return done.error();
+  }
+  commands.recording.unlock();
+  std::unique_lock lock(queueMutex);
+  const uint64_t number = submitted + 1;
+  VkTimelineSemaphoreSubmitInfo values{};
+  values.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
+  values.signalSemaphoreValueCount = 1;
+  values.pSignalSemaphoreValues = &number;
+  VkSubmitInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
+  info.pNext = &values;
+  info.commandBufferCount = 1;
+  info.pCommandBuffers = &commands.handle;
+  info.signalSemaphoreCount = 1;
+  info.pSignalSemaphores = &timeline;
+  done = check(calls.QueueSubmit(queue, 1, &info, nullptr), "vkQueueSubmit");
+  if (!done) {
+    lock.unlock();
+    drop(std::move(commands));
+    return done.error();
+  }
+  submitted = number;
+  commands.recording = {};
+  inFlight.emplace_back(number, std::move(commands));
+  return number;
+}
+
+Result<void> Device::wait(uint64_t submission) {
+  if (submission == 0)
+    return {};
+  VkSemaphoreWaitInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
+  info.semaphoreCount = 1;
+  info.pSemaphores = &timeline;
+  info.pValues = &submission;
+  return check(calls.WaitSemaphores(device, &info, UINT64_MAX), "vkWaitSemaphores");
+}
+
+Result<bool> Device::happened(uint64_t submission) {
+  if (submission == 0)
+    return true;
+  Result<uint64_t> now = reached();
+  if (!now)
+    return now.error();
+  return *now >= submission;
+}
+
+} // namespace mortise::vulkan

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A tile of a product (LoopPlan::product): what a block of side x side threads does. For a few terms at a time, all
+// threads put the factors of the tile's rows and columns into the block's memory, and then each adds their products to
+// the sums of its own results, which stay in registers. Factors and results are expressions, computed like those of any
+// other kernel, so that what stands before and behind a product needs no memory.
+#include "emit/simt.hpp"
+
+namespace mortise::codegen {
+
+using namespace mlir;
+using I = arith::CmpIPredicate;
+
+static constexpr unsigned side = ProductTile::side;
+static constexpr unsigned termsAtOnce = 4; // that the inner loop spells out
+
+// Loops that one position counts over.
+struct SimtKernel::Axis {
+  SmallVector<Digit> digits;
+  Dim extent = 1;
+  unsigned step = 1; // of a tile
+};
+
+// The rows or the columns of a tile.
+struct SimtKernel::Edge {
+  Axis axis;
+  ExprId factor = 0;
+  bool alongSum = false; // neighbouring threads read neighbouring terms, else neighbouring rows or columns
+  Value first;           // position of the tile
+  Value mine;            // the thread's number along the edge: i32
+  Value array;           // the factors: one term after another, each with one element more, so that writing them term
+                         // by term meets other banks
+
+  unsigned perThread() const { return axis.step / side; }
+};
+
+SimtKernel::Axis SimtKernel::axisOf(unsigned step, llvm::function_ref<bool(const ScheduledLoop &)> isPart) const {
+  Axis axis;
+  axis.step = step;
+  for (const ScheduledLoop &loop : llvm::reverse(simt.loops))
+    if (isPart(loop)) {
+      axis.digits.push_back({&loop, loop.extent});
+      axis.extent *= loop.extent;
+    }
+  return axis;
+}
+
+// Of positions, which may reach one step behind the end.
+Type SimtKernel::typeOf(const Axis &axis) { return isNarrow(axis.extent) ? b.getI32Type() : b.getI64Type(); }
+
+// Sets the counters for the position first + offset, or for the last one where that is behind it. Returns whether it is
+// inside; null where it always is.
+Value SimtKernel::enter(const Axis &axis, Value first, Value offset) {
+  Value at = c.addI(first, c.resizeInt(offset, first.getType(), false)), isInside;
+  if (!plan.space.facts.isMultiple(axis.extent, axis.step)) {
+    Value last = c.resizeInt(extent(axis.extent - 1), at.getType(), false);
+    isInside = c.compareI(I::sle, at, last);
+    at = c.two<arith::MinSIOp>(at, last);
+  }
+  setCounters(at, axis.digits);
+  return isInside;
+}
+
+// This thread's share of the factors of an edge, for the terms of `terms` from `first` on, and where they belong.
+SmallVector<std::pair<Value, Value>> SimtKernel::share(const Edge &edge, const Axis &terms, Value first) {
+  Type i32 = b.getI32Type();
+  const unsigned fast = edge.alongSum ? terms.step : edge.axis.step; // both are powers of 2, at most side * side
+  Value low = c.andI(member, c.integer(i32, fast - 1));
+  Value high = arith::ShRUIOp::create(b, c.loc, member, c.integer(i32, llvm::Log2_32(fast)));
+  SmallVector<std::pair<Value, Value>> all;
+  for (unsigned i = 0; i < edge.axis.step * terms.step / (side * side); ++i) {
+    Value moved = c.addI(high, c.integer(i32, int64_t(i) * side * side / fast));
+    Value along = edge.alongSum ? moved : low, term = edge.alongSum ? low : moved;
+    scopes.back().next = nullptr;
+    scopes.push_back({scopes.back().loops});
+    enter(edge.axis, edge.first, along); // what is behind the edge is not stored
+    Value isTerm = enter(terms, first, term), factor = value(edge.factor, plan.reductions[0].operandAt, 0);
+    if (isTerm)
+      factor = c.select(isTerm, factor, arith::ConstantOp::create(b, c.loc, b.getZeroAttr(factor.getType())));
+    scopes.pop_back();
+    all.emplace_back(factor, c.addI(c.mulI(term, c.integer(i32, edge.axis.step + 1)), along));
+  }
+  return all;
+}
+
+static Value placeIn(Code &c, Value array, Type type, Value index) {
+  return LLVM::GEPOp::create(c.b, c.loc, array.getType(), type, array, ValueRange{index});
+}
+
+// Adds the products of the terms in the block's memory to the sums.
+Emitter::Carried SimtKernel::addTerms(const Edge &rows, const Edge &columns, unsigned terms, ValueRange sums) {
+  Type i32 = b.getI32Type(), type = sums[0].getType();
+  const bool isReal = isa<FloatType>(type);
+  return loop(c.i64(0), c.i64(terms), termsAtOnce, sums, 0, [&](Value from, ValueRange before) {
+    Carried next(before.begin(), before.end());
+    for (unsigned term = 0; term < termsAtOnce; ++term) {
+      Value number = c.addI(c.resizeInt(from, i32, false), c.integer(i32, term));
+      const auto factors = [&](const Edge &edge) {
+        Value at = c.addI(c.mulI(number, c.integer(i32, edge.axis.step + 1)), edge.mine);
+        SmallVector<Value> all;
+        for (unsigned i = 0; i < edge.perThread(); ++i)
+          all.push_back(LLVM::LoadOp::create(
+              b, c.loc, type, placeIn(c, edge.array, type, c.addI(at, c.integer(i32, int64_t(i) * side)))));
+        return all;
+      };
+      const SmallVector<Value> left = factors(rows), right = factors(columns);
+      for (size_t i = 0; i < left.size(); ++i)
+        for (size_t j = 0; j < right.size(); ++j) {
+          Value &sum = next[i * right.size() + j];
+          sum = isReal ? c.fma(left[i], right[j], sum) : c.addI(c.mulI(left[i], right[j]), sum);
+        }
+    }
+    return next;
+  });
+}
+
+// What a result needs is one piece of code for all of them: registers have no numbers, so that each step of the loops
+// selects its sum.
+void SimtKernel::storeTile(const Edge &rows, const Edge &columns, ArrayRef<Value> sums) {
+  Type i32 = b.getI32Type();
+  const auto pick = [&](ArrayRef<Value> from, Value number) {
+    Value picked = from[0];
+    for (size_t i = 1; i < from.size(); ++i)
+      picked = c.select(c.compareI(I::eq, number, c.integer(i32, static_cast<int64_t>(i))), from[i], picked);
+    return picked;
+  };
+  const auto forEach = [&](const Edge &edge, llvm::function_ref<void(Value number, Value isInside)> body) {
+    loop(c.i64(0), c.i64(edge.perThread()), 1, {}, 0, [&](Value counter, ValueRange) {
+      Value number = c.resizeInt(counter, i32, false);
+      body(number, enter(edge.axis, edge.first, c.addI(edge.mine, c.mulI(number, c.integer(i32, side)))));
+      return Carried();
+    });
+  };
+  const size_t width = columns.perThread();
+  forEach(rows, [&](Value row, Value isRow) {
+    SmallVector<Value> line;
+    for (size_t j = 0; j < width; ++j) {
+      SmallVector<Value> column;
+      for (size_t i = 0; i < rows.perThread(); ++i)
+        column.push_back(sums[i * width + j]);
+      line.push_back(pick(column, row));
+    }
+    forEach(columns, [&](Value column, Value isColumn) {
+      rowScope = scopes.size() - 1;
+      setResult(plan.reductions[0], {pick(line, column)});
+      Value isInside = isRow && isColumn ? c.andI(isRow, isColumn) : isRow ? isRow : isColumn;
+      isInside ? onlyIf(isInside, [&] { storeRows(); }) : storeRows();
+    });
+  });
+}
+
+void SimtKernel::product(Value unit) {
+  const ProductTile &tile = *simt.tile;
+  const Product &product = *plan.product;
+  Type i32 = b.getI32Type();
+  Edge rows{axisOf(tile.rows, [&](const ScheduledLoop &loop) { return loop.members & product.rows; }), product.lhs,
+            product.lhsAlongSum};
+  Edge columns{axisOf(tile.columns, [&](const ScheduledLoop &loop) { return loop.members & product.columns; }),
+               product.rhs, product.rhsAlongSum};
+  const Axis terms = axisOf(tile.depth, [](const ScheduledLoop &loop) { return loop.reduced; });
+  const Axis others = axisOf(1, [&](const ScheduledLoop &loop) {
+    return !loop.reduced && !(loop.members & (product.rows | product.columns));
+  });
+  const auto place = [&](Edge &edge) {
+    const Dim tiles = ceilDiv(edge.axis.extent, Dim(edge.axis.step));
+    Value number = unit;
+    if (tiles == 1) {
+      number = c.integer(unit.getType(), 0);
+    } else {
+      Value count = c.resizeInt(positive(tiles), unit.getType(), false);
+      number = c.two<arith::RemUIOp>(unit, count);
+      unit = c.two<arith::DivUIOp>(unit, count);
+    }
+    Type type = typeOf(edge.axis);
+    edge.first = c.mulI(c.resizeInt(number, type, false), c.integer(type, edge.axis.step));
+  };
+  place(columns);
+  place(rows);
+  setCounters(unit, others.digits);
+  columns.mine = c.andI(member, c.integer(i32, side - 1));
+  rows.mine = arith::ShRUIOp::create(b, c.loc, member, c.integer(i32, llvm::Log2_32(side)));
+  const Reduction &sum = plan.reductions[0];
+  const Value zero = initial(sum, false)[0];
+  for (Edge *edge : {&rows, &columns})
+    edge->array = shared(zero.getType(), size_t(edge->axis.step + 1) * tile.depth);
+  const Carried start(size_t(rows.perThread()) * columns.perThread(), zero);
+  const Carried sums = loop(c.i64(0), extent(terms.extent), tile.depth, start, 0, [&](Value from, ValueRange before) {
+    Value first = c.resizeInt(from, typeOf(terms), false);
+    // All reads before the first write, so that they wait for memory together.
+    const auto ofRows = share(rows, terms, first), ofColumns = share(columns, terms, first);
+    for (const auto &[edge, factors] : {std::pair(&rows, &ofRows), {&columns, &ofColumns}})
+      for (const auto &[factor, at] : *factors)
+        LLVM::StoreOp::create(b, c.loc, factor, placeIn(c, edge->array, zero.getType(), at));
+    machine.barrier(c);
+    Carried next = addTerms(rows, columns, tile.depth, before);
+    machine.barrier(c);
+    return next;
+  });
+  currentPass = plan.passes - 1;
+  storeTile(rows, columns, sums);
+}
+
+} // namespace mortise::codegen
