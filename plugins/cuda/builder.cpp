@@ -49,12 +49,16 @@ std::vector<uint32_t> Builder::originsOf(const std::vector<uint32_t> &nodes) con
 
 // ---- Library calls
 
-// Frontends reshape what linear layers return: the product writes the output itself.
-void Builder::writeThroughReshapes(Call &call, const std::vector<const MortiseNode *> &soleUsers) const {
+// Frontends reshape what linear layers return: the library writes the output itself. So it does where channels last are
+// channels first as well.
+void Builder::writeThroughViews(Call &call, const std::vector<const MortiseNode *> &soleUsers) const {
   std::vector<uint32_t> nodes;
   for (uint32_t value = call.target; !isOutput(value);) {
     const MortiseNode *user = soleUsers[value];
-    if (!user || !isOp(*user, Op::Reshape))
+    if (!user || !isOp(*user, Op::Reshape, Op::Transpose))
+      return;
+    const std::optional<View> view = viewThrough(*user, denseView(*region.values[value]));
+    if (!view || !detail::isDense<Dim>(view->dims, view->strides))
       return;
     nodes.push_back(user->index);
     value = user->results[0]->index;
@@ -76,7 +80,7 @@ void Builder::readCalls() {
     if (!isProduct(node) && !isConvolution(node))
       continue;
     Call call{&node, {node.index}, node.results[0]->index, {}};
-    writeThroughReshapes(call, soleUsers);
+    writeThroughViews(call, soleUsers);
     for (const uint32_t taken : call.nodes)
       request.taken[taken] = true;
     calls.push_back(std::move(call));

@@ -36,7 +36,7 @@ private:
   };
 
   void readCalls();
-  void writeThroughReshapes(Call &call, const std::vector<const MortiseNode *> &soleUsers) const;
+  void writeThroughViews(Call &call, const std::vector<const MortiseNode *> &soleUsers) const;
   Result<bool> chooseOperands(const Call &call, const std::function<View(uint32_t)> &viewOf);
   Result<bool> chooseProductOperands(const Call &call, const std::function<View(uint32_t)> &viewOf);
   void findLevels();

@@ -329,7 +329,8 @@ Result<std::unique_ptr<Constants>> Kernel::bind(const MortiseAddress *inputs) co
   if (!service)
     return service.error();
   Stream stream(device, *service, true);
-  const auto args = sized<MortiseEnqueueArgs>();
+  auto args = sized<MortiseEnqueueArgs>();
+  args.inputs = inputs;
   const Addresses addresses{made.get(), *packingSchedule, packingSchedule.get(), region, args};
   for (size_t i = 0; i < packing.size(); ++i)
     if (packingSchedule->amounts[i] != 0)
