@@ -22,14 +22,16 @@ public:
   Result<const MortiseGraph *> run(const MortiseGraph &region) {
     const MortiseGraph *graph = &region;
     if (WindowRewriter::concern(*graph)) {
-      const bool convolves = std::any_of(graph->nodes, graph->nodes + graph->node_count,
-                                         [](const MortiseNode *node) { return isConvolution(*node); });
+      const auto has = [&](bool (*isOne)(const MortiseNode &)) {
+        return std::any_of(graph->nodes, graph->nodes + graph->node_count,
+                           [&](const MortiseNode *node) { return isOne(*node); });
+      };
       Result<ConvolutionLibrary *> library = static_cast<ConvolutionLibrary *>(nullptr);
-      if (convolves)
+      if (has(isConvolution) || has(isBiasedLinear))
         library = device.convolutions();
-      if (!library)
+      if (!library && has(isConvolution))
         return library.error();
-      windows.emplace(*graph, device, *library, options);
+      windows.emplace(*graph, device, library ? *library : nullptr, options);
       if (auto prepared = windows->prepare(); !prepared)
         return prepared.error();
       if (auto done = apply(*windows, graph); !done)

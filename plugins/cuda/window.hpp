@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Convolutions and pools of a region, rewritten into what the library and generated groups compute.
+// Convolutions, pools and linears with a bias of a region, rewritten into what libraries and generated groups compute.
 #pragma once
 
 #include "convolution.hpp"
@@ -13,17 +13,20 @@ namespace mortise::cuda {
 inline bool isPool(const MortiseNode &node) { return isOp(node, Op::MaxPool, Op::SumPool); }
 // Whether a group computes it, of slices, for all values of the symbols.
 codegen::Support supportsPool(const MortiseNode &node);
+// A linear of f16 or bf16 with a bias, which libraries of products may round before they add the bias: a convolution of
+// one element, whose library does not, or a product of f32 and a group.
+bool isBiasedLinear(const MortiseNode &node);
 
 // A convolution becomes a node that the Builder calls the library for, with an attribute that is the number of its
 // shape, between nodes for what the library does not do. Where its kernels want channels last, its values are stored
 // so, and ops on elements that follow compute in that order, up to the next convolution: transposes are views. An
 // addition and a relu behind a convolution of f16 or bf16 are the library's as well. A pool becomes the largest, or the
-// sum, of slices.
+// sum, of slices, and a linear with a bias a convolution.
 class WindowRewriter : public RegionRewriter {
 public:
   static constexpr const char *shapeAttribute = "cuda.shape";
   static bool concern(const MortiseGraph &graph); // otherwise there is nothing to rewrite
-  // `library`: NULL only where no node is a convolution.
+  // `library`: NULL where there is none, and no node is a convolution.
   WindowRewriter(const MortiseGraph &graph, Device &device, ConvolutionLibrary *library,
                  const MortiseCompileOptions &options);
   // Asks the library for what the region's convolutions need, by several threads. Errors: those of the device.
@@ -60,6 +63,8 @@ private:
   bool convolve(const Pattern &pattern, Drafts &drafts);
   const MortiseValue *finished(const Pattern &pattern, const MortiseValue *sums, int64_t channelAxis, Drafts &drafts);
   bool pool(const MortiseNode &node, Drafts &drafts);
+  std::optional<ConvolutionShape> pointsOf(const MortiseNode &linear) const;
+  bool multiply(const MortiseNode &linear, Drafts &drafts);
   bool follow(const MortiseNode &node, Drafts &drafts);
   const MortiseValue *padded(const MortiseValue &value, size_t firstSpatial, std::vector<int64_t> low,
                              std::vector<int64_t> high, std::vector<std::byte> filling, Drafts &drafts);

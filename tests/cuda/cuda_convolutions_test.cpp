@@ -153,6 +153,43 @@ TEST(CudaConvolutions, WhatIsAddedMayBeAConvolution) {
   EXPECT_THAT(two.text(), HasSubstr("cuda.pointwise"));
 }
 
+// Images of one element: libraries of products may round before they add the bias.
+TEST(CudaConvolutions, ALinearWithABiasIsOne) {
+  for (const int32_t dtype : narrow)
+    for (const uint64_t skew : {0, 2}) {
+      const Session session;
+      Network net;
+      const ValueId x = net.input(dtype, {5, 8, 16}), weight = net.input(dtype, {24, 16}),
+                    bias = net.input(dtype, {24});
+      net.output(net.linear(x, weight, bias));
+      const auto graph = net.finish();
+      Region region(session.devices[0], graph);
+      EXPECT_EQ(region.steps, 1u) << region.text();
+      configureDnn("");
+      runAndCompare(session, region, graph->view(), skew);
+      EXPECT_THAT(dnnLines("execute"), AllOf(SizeIs(2), Each(HasSubstr("40x16x1x1 * 24x16x1x1"))));
+      EXPECT_THAT(dnnLines("WRONG"), IsEmpty());
+    }
+}
+
+TEST(CudaConvolutions, OtherLinearsWithABiasAreProductsOfSinglePrecision) {
+  const auto stepsOf = [](const char *settings, int64_t rows, bool transposed, const char *library) {
+    const Session session("", MORTISE_TEST_STAND_IN, MORTISE_TEST_BLAS_STAND_IN, library);
+    Network net;
+    const ValueId x = net.input(MORTISE_BF16, {rows, 16}), bias = net.input(MORTISE_BF16, {24});
+    const std::vector<int64_t> dims = transposed ? std::vector<int64_t>{16, 24} : std::vector<int64_t>{24, 16};
+    net.output(net.linear(x, net.input(MORTISE_BF16, dims), bias, transposed));
+    configureDnn(settings);
+    return Region(session.devices[0], net.finish()).text();
+  };
+  const auto isProduct = AllOf(StartsWith("cublaslt.matmul"), HasSubstr("cuda.pointwise"), Not(HasSubstr("cudnn")));
+  EXPECT_THAT(stepsOf("", 40, false, MORTISE_TEST_DNN_STAND_IN), StartsWith("cudnn.convolution"));
+  EXPECT_THAT(stepsOf("", 8, false, MORTISE_TEST_DNN_STAND_IN), isProduct); // few rows
+  EXPECT_THAT(stepsOf("", 40, true, MORTISE_TEST_DNN_STAND_IN), isProduct); // which the library would have to turn
+  EXPECT_THAT(stepsOf("refuse=fused", 40, false, MORTISE_TEST_DNN_STAND_IN), isProduct);
+  EXPECT_THAT(stepsOf("", 40, false, "off"), isProduct);
+}
+
 // ---- What the library lacks
 
 TEST(CudaConvolutions, WithoutAFusedEngineAGroupFinishesSumsOfSinglePrecision) {
@@ -325,15 +362,25 @@ TEST(CudaConvolutions, EqualOnesArePreparedOnce) {
   EXPECT_THAT(dnnLines("plan"), SizeIs(1));
 }
 
-TEST(CudaConvolutions, SymbolsHaveAPlanForEachExtent) {
+// One region for all batches and heights.
+TEST(CudaConvolutions, ExtentsMayBeSymbols) {
+  const auto build = [](Network &net, int64_t batch, int64_t height) {
+    net.output(net.convolution(net.input(MORTISE_F32, {batch, 3, height, 8}), net.input(MORTISE_F32, {4, 3, 3, 3}),
+                               {1, 1}, {1, 1}));
+  };
+  Network general;
+  build(general, 30011, 9973);
   const Session session;
-  // The batch is a symbol: one region for all, and what was prepared is found again.
-  Network net;
-  net.output(convolved(net, whole, MORTISE_F32));
-  const auto graph = net.finish();
-  configureDnn("");
-  const Region one(session.devices[0], graph), two(session.devices[0], graph);
-  EXPECT_THAT(dnnLines("plan"), SizeIs(1));
+  Region region(session.devices[0], withSymbols(general.finish()->view(), {{30011, "batch", 0}, {9973, "height", 1}}));
+  for (const auto &[batch, height] : {std::pair{2, 7}, {1, 4}, {0, 5}, {3, 1}}) {
+    SCOPED_TRACE(std::to_string(batch) + ", " + std::to_string(height));
+    Network network;
+    build(network, batch, height);
+    configureDnn("");
+    region.prepare({batch, height});
+    runAndCompare(session, region, network.finish()->view());
+    EXPECT_THAT(dnnLines("WRONG"), IsEmpty());
+  }
 }
 
 TEST(CudaConvolutions, AreCapturedWhereTheUserWantsGraphs) {

@@ -109,10 +109,11 @@ FORMS = [  # channels of input and output, window, keywords
 def test_convolutions(dtype, form):
     channels, results, window, keywords = form
     x = torch.randn(2, channels, 19, 17, device="cuda", dtype=dtype)
-    weight, bias = torch.randn(results, channels // keywords.get("groups", 1), window, window, device="cuda", dtype=dtype), None
-    for activation in (lambda y: y, F.relu, F.silu):
-        assert_near_f64(lambda x, w, activation=activation: activation(F.conv2d(x, w, bias, **keywords)), (x, weight))
-        bias = torch.randn(results, device="cuda", dtype=dtype)
+    weight = torch.randn(results, channels // keywords.get("groups", 1), window, window, device="cuda", dtype=dtype)
+    bias = torch.randn(results, device="cuda", dtype=dtype)
+    assert_near_f64(lambda x, w: F.conv2d(x, w, **keywords), (x, weight))
+    for activation in (F.relu, F.silu):
+        assert_near_f64(lambda x, w, b, activation=activation: activation(F.conv2d(x, w, b, **keywords)), (x, weight, bias))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
