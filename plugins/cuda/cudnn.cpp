@@ -339,6 +339,13 @@ bool isExactEnough(const ConvolutionCall &call, std::span<const NumericalNote> n
   });
 }
 
+// What follows a convolution is computed as the graph says, with intermediate values of f32, by engines that compile
+// it. Of the others, some round the sums before they add a bias (cuDNN 9.19 on an H100).
+bool roundsOnce(const ConvolutionCall &call, std::span<const BehaviorNote> notes) {
+  return call.isPlain() || call.resultDtype == MORTISE_F32 ||
+         std::ranges::find(notes, NoteRuntimeCompilation) != notes.end();
+}
+
 struct Plan {
   Described plan;
   uint64_t workspace = 0;
@@ -382,7 +389,10 @@ Result<Plan> choose(const Functions &functions, const ConvolutionCall &call, Han
       auto notes = notesOf<NumericalNote>(engine, EngineNumericalNotes, TypeNumericalNote);
       if (!notes)
         return notes.error();
-      if (!isExactEnough(call, *notes)) {
+      auto behaviors = notesOf<BehaviorNote>(engine, EngineBehaviorNotes, TypeBehaviorNote);
+      if (!behaviors)
+        return behaviors.error();
+      if (!isExactEnough(call, *notes) || !roundsOnce(call, *behaviors)) {
         refused("an engine is less exact than was asked for");
         continue;
       }
@@ -544,6 +554,8 @@ private:
   std::mutex mutex;
   std::map<ConvolutionCall, std::weak_ptr<CudnnConvolution>> known;
   size_t cleanAt = 64;
+  // What it has no engine for, since looking for one takes long, and leaves memory behind each time.
+  std::map<ConvolutionCall, Error> refused;
 };
 
 std::shared_ptr<CudnnConvolution> CudnnLibrary::find(const ConvolutionCall &call) {
@@ -560,9 +572,22 @@ std::shared_ptr<CudnnConvolution> CudnnLibrary::find(const ConvolutionCall &call
 }
 
 Result<std::shared_ptr<LibraryConvolution>> CudnnLibrary::prepare(const ConvolutionCall &call) {
+  {
+    std::lock_guard lock(mutex);
+    if (const auto before = refused.find(call); before != refused.end())
+      return before->second;
+  }
   std::shared_ptr<CudnnConvolution> found = find(call);
-  if (auto described = found->describe(mostWorkspace); !described)
-    return Error{described.error().code, device + ": " + described.error().message};
+  if (auto described = found->describe(mostWorkspace); !described) {
+    Error error{described.error().code, device + ": " + described.error().message};
+    if (error.code == MORTISE_UNSUPPORTED) {
+      constexpr size_t most = 4096;
+      std::lock_guard lock(mutex);
+      if (refused.size() < most)
+        refused.emplace(call, error);
+    }
+    return error;
+  }
   return std::shared_ptr<LibraryConvolution>(std::move(found));
 }
 

@@ -45,8 +45,7 @@ enum NumericalNote : int { // cudnnBackendNumericalNote_t
   NoteStrictNan = 9
 };
 enum BehaviorNote : int { // cudnnBackendBehaviorNote_t
-  NoteRuntimeCompilation = 0,
-  NoteNativeGraph = 3 // since 9.5
+  NoteRuntimeCompilation = 0
 };
 
 enum AttributeType : int { // cudnnBackendAttributeType_t

@@ -10,8 +10,8 @@ namespace mortise::cuda {
 
 namespace {
 
-constexpr int64_t mostSlices = 64; // of a pool: one group reads them all
-constexpr int64_t fewestRows = 32; // of a linear that is a convolution: others are bound by memory
+constexpr int64_t mostSlices = 64;   // of a pool: one group reads them all
+constexpr int64_t fewestRows = 1024; // of a linear that is a convolution: others are bound by their weights
 
 std::vector<int64_t> listAttribute(const MortiseNode &node, const char *name) {
   const std::span<const int64_t> found = intsAttribute(node, name);

@@ -159,15 +159,14 @@ TEST(CudaConvolutions, ALinearWithABiasIsOne) {
     for (const uint64_t skew : {0, 2}) {
       const Session session;
       Network net;
-      const ValueId x = net.input(dtype, {5, 8, 16}), weight = net.input(dtype, {24, 16}),
-                    bias = net.input(dtype, {24});
+      const ValueId x = net.input(dtype, {32, 33, 5}), weight = net.input(dtype, {6, 5}), bias = net.input(dtype, {6});
       net.output(net.linear(x, weight, bias));
       const auto graph = net.finish();
       Region region(session.devices[0], graph);
       EXPECT_EQ(region.steps, 1u) << region.text();
       configureDnn("");
       runAndCompare(session, region, graph->view(), skew);
-      EXPECT_THAT(dnnLines("execute"), AllOf(SizeIs(2), Each(HasSubstr("40x16x1x1 * 24x16x1x1"))));
+      EXPECT_THAT(dnnLines("execute"), AllOf(SizeIs(2), Each(HasSubstr("1056x5x1x1 * 6x5x1x1"))));
       EXPECT_THAT(dnnLines("WRONG"), IsEmpty());
     }
 }
@@ -183,11 +182,11 @@ TEST(CudaConvolutions, OtherLinearsWithABiasAreProductsOfSinglePrecision) {
     return Region(session.devices[0], net.finish()).text();
   };
   const auto isProduct = AllOf(StartsWith("cublaslt.matmul"), HasSubstr("cuda.pointwise"), Not(HasSubstr("cudnn")));
-  EXPECT_THAT(stepsOf("", 40, false, MORTISE_TEST_DNN_STAND_IN), StartsWith("cudnn.convolution"));
-  EXPECT_THAT(stepsOf("", 8, false, MORTISE_TEST_DNN_STAND_IN), isProduct); // few rows
-  EXPECT_THAT(stepsOf("", 40, true, MORTISE_TEST_DNN_STAND_IN), isProduct); // which the library would have to turn
-  EXPECT_THAT(stepsOf("refuse=fused", 40, false, MORTISE_TEST_DNN_STAND_IN), isProduct);
-  EXPECT_THAT(stepsOf("", 40, false, "off"), isProduct);
+  EXPECT_THAT(stepsOf("", 1024, false, MORTISE_TEST_DNN_STAND_IN), StartsWith("cudnn.convolution"));
+  EXPECT_THAT(stepsOf("", 1023, false, MORTISE_TEST_DNN_STAND_IN), isProduct); // few rows
+  EXPECT_THAT(stepsOf("", 1024, true, MORTISE_TEST_DNN_STAND_IN), isProduct);  // which the library would have to turn
+  EXPECT_THAT(stepsOf("refuse=fused", 1024, false, MORTISE_TEST_DNN_STAND_IN), isProduct);
+  EXPECT_THAT(stepsOf("", 1024, false, "off"), isProduct);
 }
 
 // ---- What the library lacks
@@ -244,6 +243,34 @@ TEST(CudaConvolutions, EnginesThatAreLessExactThanAskedForAreLeftOut) {
   }
   EXPECT_THAT(plansOf(session, "engine=tensor:0:0" + exact, MORTISE_BF16), Each(HasSubstr("plan tensor")));
   EXPECT_THAT(plansOf(session, "engine=narrowing:1:0" + exact, MORTISE_BF16), Each(HasSubstr("plan exact")));
+}
+
+// Others round before they add a bias: they may only do what has nothing behind it.
+TEST(CudaConvolutions, OnlyEnginesThatCompileFinishNarrowSums) {
+  for (const bool bias : {false, true}) {
+    const Session session;
+    Network net;
+    net.output(fused(net, points, MORTISE_BF16, false, bias, "none"));
+    const auto graph = net.finish();
+    configureDnn("engine=fixed:-:0 engine=compiled:-:0");
+    Region region(session.devices[0], graph);
+    runAndCompare(session, region, graph->view());
+    EXPECT_THAT(dnnLines("execute"), Each(StartsWith(bias ? "execute compiled" : "execute fixed")));
+  }
+}
+
+// Looking for an engine takes long.
+TEST(CudaConvolutions, WhatTheLibraryLacksIsAskedForOnce) {
+  const Session session;
+  Network net;
+  net.output(fused(net, points, MORTISE_BF16, true, true, "relu"));
+  const auto graph = net.finish();
+  configureDnn("engine=broken:-:0 broken=broken");
+  EXPECT_THROW(Region(session.devices[0], graph), Failed);
+  const size_t plans = dnnLines("plan").size();
+  EXPECT_GT(plans, 0u);
+  EXPECT_THROW(Region(session.devices[0], graph), Failed);
+  EXPECT_THAT(dnnLines("plan"), SizeIs(plans));
 }
 
 TEST(CudaConvolutions, DeterministicEnginesAreChosenWhereTheyAreAskedFor) {

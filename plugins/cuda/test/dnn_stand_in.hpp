@@ -7,7 +7,9 @@
 // Forgets the calls so far, and takes new settings, separated by blanks:
 //   fail=FUNCTION:N:STATUS        the n-th call of an exported function from now on returns STATUS
 //   engine=NAME:NOTES:WORKSPACE   an engine that the heuristics offer, after those named before; NOTES are numerical
-//                                 notes, with + between, or -. Without any: "usual", without notes, 1000 bytes
+//                                 notes, with + between, or -. Without any: "usual", without notes, 1000 bytes. One
+//                                 whose name begins with "fixed" compiles nothing, and rounds sums to the type of the
+//                                 result before it does anything else with them
 //   broken=NAME                   no plan can be made of this engine
 //   refuse=WHAT                   no engine for graphs that are "fused" (with pointwise operations), "widened" (16-bit
 //                                 operands and a result of f32) or "narrow" (16-bit operands)
