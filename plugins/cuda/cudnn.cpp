@@ -339,11 +339,10 @@ bool isExactEnough(const ConvolutionCall &call, std::span<const NumericalNote> n
   });
 }
 
-// What follows a convolution is computed as the graph says, with intermediate values of f32, by engines that compile
-// it. Of the others, some round the sums before they add a bias (cuDNN 9.19 on an H100).
+// Engines that compile what a graph says compute it in f32 and round at its end. Of the others, some round sums to 16
+// bits before they add a bias, and some lose subnormal results or infinities (cuDNN 9.19 on an H100).
 bool roundsOnce(const ConvolutionCall &call, std::span<const BehaviorNote> notes) {
-  return call.isPlain() || call.resultDtype == MORTISE_F32 ||
-         std::ranges::find(notes, NoteRuntimeCompilation) != notes.end();
+  return call.resultDtype == MORTISE_F32 || std::ranges::find(notes, NoteRuntimeCompilation) != notes.end();
 }
 
 struct Plan {
@@ -469,10 +468,10 @@ class CudnnConvolution : public LibraryConvolution {
 public:
   CudnnConvolution(const Functions &functions, Handles &handles, ConvolutionCall call)
       : functions(functions), handles(handles), call(std::move(call)) {}
-  // Once; other threads wait. The same outcome each time.
+  // Once; other threads wait. That there is no engine stays so; other errors may pass.
   Result<void> describe(uint64_t mostWorkspace) {
     std::lock_guard lock(mutex);
-    if (!described)
+    if (!described || (!*described && described->error().code != MORTISE_UNSUPPORTED))
       described = describeOnce(mostWorkspace);
     return *described;
   }
@@ -552,42 +551,25 @@ private:
   const std::string device;
   Handles handles;
   std::mutex mutex;
-  std::map<ConvolutionCall, std::weak_ptr<CudnnConvolution>> known;
-  size_t cleanAt = 64;
-  // What it has no engine for, since looking for one takes long, and leaves memory behind each time.
-  std::map<ConvolutionCall, Error> refused;
+  // Kept, also what it has no engine for: to prepare a call takes up to a second, and leaves memory behind each time.
+  static constexpr size_t mostKept = 1024;
+  std::map<ConvolutionCall, std::shared_ptr<CudnnConvolution>> known;
 };
 
 std::shared_ptr<CudnnConvolution> CudnnLibrary::find(const ConvolutionCall &call) {
   std::lock_guard lock(mutex);
-  if (known.size() >= cleanAt) {
-    std::erase_if(known, [](const auto &each) { return each.second.expired(); });
-    cleanAt = 2 * known.size() + 64;
-  }
-  std::weak_ptr<CudnnConvolution> &place = known[call];
-  std::shared_ptr<CudnnConvolution> found = place.lock();
-  if (!found)
-    place = found = std::make_shared<CudnnConvolution>(functions, handles, call);
-  return found;
+  if (known.size() >= mostKept)
+    std::erase_if(known, [](const auto &each) { return each.second.use_count() == 1; });
+  std::shared_ptr<CudnnConvolution> &place = known[call];
+  if (!place)
+    place = std::make_shared<CudnnConvolution>(functions, handles, call);
+  return place;
 }
 
 Result<std::shared_ptr<LibraryConvolution>> CudnnLibrary::prepare(const ConvolutionCall &call) {
-  {
-    std::lock_guard lock(mutex);
-    if (const auto before = refused.find(call); before != refused.end())
-      return before->second;
-  }
   std::shared_ptr<CudnnConvolution> found = find(call);
-  if (auto described = found->describe(mostWorkspace); !described) {
-    Error error{described.error().code, device + ": " + described.error().message};
-    if (error.code == MORTISE_UNSUPPORTED) {
-      constexpr size_t most = 4096;
-      std::lock_guard lock(mutex);
-      if (refused.size() < most)
-        refused.emplace(call, error);
-    }
-    return error;
-  }
+  if (auto described = found->describe(mostWorkspace); !described)
+    return Error{described.error().code, device + ": " + described.error().message};
   return std::shared_ptr<LibraryConvolution>(std::move(found));
 }
 

@@ -22,16 +22,13 @@ public:
   Result<const MortiseGraph *> run(const MortiseGraph &region) {
     const MortiseGraph *graph = &region;
     if (WindowRewriter::concern(*graph)) {
-      const auto has = [&](bool (*isOne)(const MortiseNode &)) {
-        return std::any_of(graph->nodes, graph->nodes + graph->node_count,
-                           [&](const MortiseNode *node) { return isOne(*node); });
-      };
       Result<ConvolutionLibrary *> library = static_cast<ConvolutionLibrary *>(nullptr);
-      if (has(isConvolution) || has(isBiasedLinear))
+      if (std::any_of(graph->nodes, graph->nodes + graph->node_count,
+                      [](const MortiseNode *node) { return isConvolution(*node); }))
         library = device.convolutions();
-      if (!library && has(isConvolution))
+      if (!library)
         return library.error();
-      windows.emplace(*graph, device, library ? *library : nullptr, options);
+      windows.emplace(*graph, device, *library, options);
       if (auto prepared = windows->prepare(); !prepared)
         return prepared.error();
       if (auto done = apply(*windows, graph); !done)

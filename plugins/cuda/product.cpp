@@ -216,9 +216,11 @@ codegen::Support supportsProduct(const MortiseNode &node) {
   if (!narrow && type.dtype != MORTISE_F64)
     return {false, MORTISE_REASON_DTYPE,
             std::string("products are of f64, f32, f16 and bf16, found ") + dtypeName(type.dtype)};
-  // On an H100, cuBLASLt rounds some products of bf16 before it adds the bias: such linears are rewritten.
-  if (type.dtype == MORTISE_F64 && node.operand_count > 2 && node.operands[2])
-    return {false, MORTISE_REASON_DTYPE, "the library adds no bias of f64: use the decomposition"};
+  // On an H100, cuBLASLt rounds some products of bf16 before it adds the bias.
+  if (type.dtype != MORTISE_F32 && node.operand_count > 2 && node.operands[2])
+    return {false, MORTISE_REASON_DTYPE,
+            std::string("the library adds no bias of ") + dtypeName(type.dtype) +
+                " with one rounding: use the decomposition"};
   for (size_t i = 0; i < node.operand_count; ++i) {
     if (!node.operands[i])
       continue;

@@ -10,8 +10,7 @@ namespace mortise::cuda {
 
 namespace {
 
-constexpr int64_t mostSlices = 64;   // of a pool: one group reads them all
-constexpr int64_t fewestRows = 1024; // of a linear that is a convolution: others are bound by their weights
+constexpr int64_t mostSlices = 64; // of a pool: one group reads them all
 
 std::vector<int64_t> listAttribute(const MortiseNode &node, const char *name) {
   const std::span<const int64_t> found = intsAttribute(node, name);
@@ -115,13 +114,8 @@ codegen::Support supportsPool(const MortiseNode &node) {
 }
 
 bool WindowRewriter::concern(const MortiseGraph &graph) {
-  return std::any_of(graph.nodes, graph.nodes + graph.node_count, [](const MortiseNode *node) {
-    return isConvolution(*node) || isPool(*node) || isBiasedLinear(*node);
-  });
-}
-
-bool isBiasedLinear(const MortiseNode &node) {
-  return isOp(node, Op::Linear) && isNarrow(node.results[0]->type->dtype) && operandOf(node, 2);
+  return std::any_of(graph.nodes, graph.nodes + graph.node_count,
+                     [](const MortiseNode *node) { return isConvolution(*node) || isPool(*node); });
 }
 
 // ---- What belongs together
@@ -253,11 +247,6 @@ Result<void> WindowRewriter::prepare() {
     if (Result<ConvolutionCall> call = callOf(shape, typical); call && met.insert(*call).second)
       wanted.push_back(std::move(shape));
   }
-  for (size_t n = 0; n < graph.node_count; ++n)
-    if (isBiasedLinear(*graph.nodes[n]))
-      if (std::optional<ConvolutionShape> shape = pointsOf(*graph.nodes[n]))
-        if (Result<ConvolutionCall> call = callOf(*shape, typical); call && met.insert(*call).second)
-          wanted.push_back(std::move(*shape));
   std::vector<std::optional<Result<std::shared_ptr<LibraryConvolution>>>> results(wanted.size());
   if (!wanted.empty())
     parallelFor(static_cast<int64_t>(wanted.size()), 1, [&](int64_t begin, int64_t end) {
@@ -265,10 +254,8 @@ Result<void> WindowRewriter::prepare() {
         results[static_cast<size_t>(i)] = ask(wanted[static_cast<size_t>(i)]);
     });
   for (const auto &result : results)
-    if (*result)
-      prepared.push_back(**result);
-    else if (result->error().code != MORTISE_UNSUPPORTED)
-      return result->error();
+    if (!*result && (*result).error().code != MORTISE_UNSUPPORTED)
+      return (*result).error();
   return {};
 }
 
@@ -284,8 +271,6 @@ bool WindowRewriter::changeNode(const MortiseNode &node, Drafts &drafts) {
   if (const auto pattern = patterns.find(node.index); pattern != patterns.end()) {
     from = pattern->second.nodes;
     done = convolve(pattern->second, drafts);
-  } else if (isBiasedLinear(node)) {
-    done = multiply(node, drafts);
   } else {
     done = isPool(node) ? pool(node, drafts) : follow(node, drafts);
   }
@@ -331,10 +316,8 @@ bool WindowRewriter::convolve(const Pattern &pattern, Drafts &drafts) {
   size_t chosen = 0;
   for (; chosen + 1 < forms.size(); ++chosen) {
     auto asked = ask(shapeOf(pattern, forms[chosen]));
-    if (asked) {
-      prepared.push_back(*asked);
+    if (asked)
       break;
-    }
     if (asked.error().code != MORTISE_UNSUPPORTED)
       return fail(asked.error().code, asked.error().message);
   }
@@ -448,66 +431,6 @@ bool WindowRewriter::pool(const MortiseNode &node, Drafts &drafts) {
     return true;
   }
   replaceUses(node.results[0], result);
-  drafts.pop_back();
-  return true;
-}
-
-// The linear as a convolution of images of one element. Rows of unknown number would each want a plan of the library.
-std::optional<ConvolutionShape> WindowRewriter::pointsOf(const MortiseNode &linear) const {
-  if (!library || intAttribute(linear, "weight_transposed"))
-    return std::nullopt;
-  const std::vector<Dim> x = dimsOf(*linear.operands[0]->type), weight = dimsOf(*linear.operands[1]->type);
-  const Dim rows = elementCount(std::span<const Dim>(x).first(x.size() - 1));
-  if (!rows.isNumber() || rows.numberOrDynamic() < fewestRows || !weight[0].isNumber() || !weight[1].isNumber() ||
-      weight[0] == Dim(0) || weight[1] == Dim(0))
-    return std::nullopt;
-  ConvolutionShape shape;
-  shape.call.dtype = shape.call.resultDtype = linear.results[0]->type->dtype;
-  shape.call.channelsLast = true;
-  shape.call.deterministic = options.deterministic != 0;
-  shape.call.hasBias = true;
-  shape.call.strides = shape.call.dilations = {1, 1};
-  shape.call.padding = {0, 0};
-  shape.x = {rows, weight[1], 1, 1};
-  shape.weight = {weight[0].numberOrDynamic(), weight[1].numberOrDynamic(), 1, 1};
-  shape.result = {rows, weight[0], 1, 1};
-  return shape;
-}
-
-bool WindowRewriter::multiply(const MortiseNode &linear, Drafts &drafts) {
-  const MortiseValue *x = linear.operands[0], *weight = linear.operands[1], *bias = linear.operands[2];
-  const int32_t dtype = linear.results[0]->type->dtype;
-  const std::vector<Dim> dims = dimsOf(*linear.results[0]->type);
-  const auto reshaped = [&](const MortiseValue &value, const std::vector<Dim> &to) {
-    return add(drafts, Op::Reshape, {&value}, dtype, to, {attribute("shape", std::span<const Dim>(to))});
-  };
-  const MortiseValue *value = nullptr;
-  if (const std::optional<ConvolutionShape> shape = pointsOf(linear)) {
-    auto asked = ask(*shape);
-    if (!asked && asked.error().code != MORTISE_UNSUPPORTED)
-      return fail(asked.error().code, asked.error().message);
-    if (asked) {
-      prepared.push_back(*asked);
-      const auto last = [&](const std::vector<Dim> &first) { return permuted(first, toLast(first.size())); };
-      const std::vector<Dim> weightDims(shape->weight.begin(), shape->weight.end());
-      value =
-          add(drafts, Op::FusedConvolution, {reshaped(*x, last(shape->x)), reshaped(*weight, last(weightDims)), bias},
-              dtype, last(shape->result), {attribute(shapeAttribute, static_cast<int64_t>(shapes.size()))});
-      value = reshaped(*value, dims);
-      shapes.push_back(*shape);
-    }
-  }
-  if (!value) { // summed in f32, where the bias is added and the result rounded
-    value =
-        add(drafts, Op::Linear, {converted(drafts, *x, MORTISE_F32), converted(drafts, *weight, MORTISE_F32), nullptr},
-            MORTISE_F32, dims, {linear.attributes, linear.attributes + linear.attribute_count});
-    const MortiseValue *spread = add(drafts, Op::Broadcast, {converted(drafts, *bias, MORTISE_F32)}, MORTISE_F32, dims,
-                                     {attribute("shape", std::span<const Dim>(dims)),
-                                      attribute("axes", std::vector<int64_t>{static_cast<int64_t>(dims.size()) - 1})});
-    value = add(drafts, Op::Add, {value, spread}, MORTISE_F32, dims);
-    value = converted(drafts, *value, dtype);
-  }
-  replaceUses(linear.results[0], value);
   drafts.pop_back();
   return true;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Convolutions, pools and linears with a bias of a region, rewritten into what libraries and generated groups compute.
+// Convolutions and pools of a region, rewritten into what the library and generated groups compute.
 #pragma once
 
 #include "convolution.hpp"
@@ -13,9 +13,6 @@ namespace mortise::cuda {
 inline bool isPool(const MortiseNode &node) { return isOp(node, Op::MaxPool, Op::SumPool); }
 // Whether a group computes it, of slices, for all values of the symbols.
 codegen::Support supportsPool(const MortiseNode &node);
-// A linear of f16 or bf16 with a bias, which libraries of products may round before they add the bias: a convolution of
-// one element, whose library does not, or a product of f32 and a group.
-bool isBiasedLinear(const MortiseNode &node);
 
 // A convolution becomes a node that the Builder calls the library for, with an attribute that is the number of its
 // shape, between nodes for what the library does not do. Where its kernels want channels last, its values are stored
@@ -26,10 +23,11 @@ class WindowRewriter : public RegionRewriter {
 public:
   static constexpr const char *shapeAttribute = "cuda.shape";
   static bool concern(const MortiseGraph &graph); // otherwise there is nothing to rewrite
-  // `library`: NULL where there is none, and no node is a convolution.
+  // `library`: NULL only where no node is a convolution.
   WindowRewriter(const MortiseGraph &graph, Device &device, ConvolutionLibrary *library,
                  const MortiseCompileOptions &options);
-  // Asks the library for what the region's convolutions need, by several threads. Errors: those of the device.
+  // Asks the library for what the region's convolutions need most, by several threads: it takes its time, and remembers
+  // the answers. Errors: those of the device.
   Result<void> prepare();
   std::vector<ConvolutionShape> shapes; // by number, when the copy is done
 
@@ -63,8 +61,6 @@ private:
   bool convolve(const Pattern &pattern, Drafts &drafts);
   const MortiseValue *finished(const Pattern &pattern, const MortiseValue *sums, int64_t channelAxis, Drafts &drafts);
   bool pool(const MortiseNode &node, Drafts &drafts);
-  std::optional<ConvolutionShape> pointsOf(const MortiseNode &linear) const;
-  bool multiply(const MortiseNode &linear, Drafts &drafts);
   bool follow(const MortiseNode &node, Drafts &drafts);
   const MortiseValue *padded(const MortiseValue &value, size_t firstSpatial, std::vector<int64_t> low,
                              std::vector<int64_t> high, std::vector<std::byte> filling, Drafts &drafts);
@@ -79,7 +75,6 @@ private:
   std::vector<const MortiseNode *> soleUsers;                 // per value
   std::map<uint32_t, Pattern> patterns;                       // by the last node
   std::vector<bool> absorbed;                                 // per node: it belongs to a pattern that ends later
-  std::vector<std::shared_ptr<LibraryConvolution>> prepared;  // kept, so that it is found again
   std::map<const MortiseValue *, const MortiseValue *> lasts; // by value: the same with channels last
 };
 

@@ -612,9 +612,11 @@ TEST(CudaProducts, AreProposedWithTheirCost) {
 TEST(CudaProducts, WhatTheLibraryLacksIsRefused) {
   const Session session;
   Answer answer;
-  answer = propose(session.devices[0], product(MORTISE_F64, 8, true)->view()); // a bias
-  EXPECT_EQ(answer.reason, MORTISE_REASON_DTYPE);
-  EXPECT_THAT(answer.detail, HasSubstr("decomposition"));
+  for (const int32_t dtype : {MORTISE_F64, MORTISE_F16, MORTISE_BF16}) { // a bias
+    answer = propose(session.devices[0], product(dtype, 8, true)->view());
+    EXPECT_EQ(answer.reason, MORTISE_REASON_DTYPE);
+    EXPECT_THAT(answer.detail, HasSubstr("decomposition"));
+  }
   Network net;
   net.output(net.dot(net.input(MORTISE_I32, {4, 4}), net.input(MORTISE_I32, {4, 4}), {}, {}, {1}, {0}));
   answer = propose(session.devices[0], net.finish()->view());

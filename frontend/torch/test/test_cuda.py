@@ -58,7 +58,7 @@ def test_attention(dtype, causal):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("shape", [(2, 30, 64, 96), (1, 1, 33, 7), (1, 500, 768, 3072), (4, 300, 768, 768), (1, 2000, 64, 33)])
+@pytest.mark.parametrize("shape", [(2, 30, 64, 96), (1, 1, 33, 7), (1, 500, 768, 3072)])
 def test_products_with_a_bias(dtype, shape):
     batch, rows, terms, columns = shape
     x, w, bias = (torch.randn(*dims, device="cuda", dtype=dtype) for dims in ((batch, rows, terms), (columns, terms), (columns,)))

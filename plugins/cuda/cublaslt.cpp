@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "library.hpp"
-
 #include "cublaslt.hpp"
+
+#include "library.hpp"
 #include "shared_library.hpp"
 
 #include <algorithm>
