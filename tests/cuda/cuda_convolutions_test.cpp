@@ -13,7 +13,6 @@ namespace mortise::test {
 namespace {
 
 using testing::AllOf;
-using testing::Contains;
 using testing::Each;
 using testing::HasSubstr;
 using testing::IsEmpty;

@@ -102,6 +102,8 @@ constexpr AttributeRule rules[] = {{PointwiseModeKey, TypePointwiseMode, 4},
                                    {PackPointers, TypeVoidPointer, 8},
                                    {PackWorkspace, TypeVoidPointer, 8}};
 
+int64_t numberAt(const std::string &text, size_t at) { return std::strtoll(text.c_str() + at, nullptr, 10); }
+
 struct StandIn {
   std::recursive_mutex mutex;
   std::vector<std::string> lines;
@@ -129,14 +131,14 @@ struct StandIn {
       const size_t first = value.find(':'), second = value.find(':', first + 1);
       if (key == "fail") {
         failing = value.substr(0, first);
-        failingCall = std::atoi(value.c_str() + first + 1);
-        status = static_cast<Status>(std::atoi(value.c_str() + second + 1));
+        failingCall = static_cast<int>(numberAt(value, first + 1));
+        status = static_cast<Status>(numberAt(value, second + 1));
       } else if (key == "engine") {
-        Engine engine{value.substr(0, first), {}, std::atoll(value.c_str() + second + 1)};
+        Engine engine{value.substr(0, first), {}, numberAt(value, second + 1)};
         std::istringstream notes(value.substr(first + 1, second - first - 1));
         for (std::string note; std::getline(notes, note, '+');)
           if (note != "-")
-            engine.notes.push_back(static_cast<NumericalNote>(std::atoi(note.c_str())));
+            engine.notes.push_back(static_cast<NumericalNote>(numberAt(note, 0)));
         engines.push_back(engine);
       } else if (key == "broken") {
         broken.insert(value);
