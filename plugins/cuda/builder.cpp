@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// From a region to steps: what the library computes and what groups do, where each value lies, and in which order.
+// From a region to steps: what libraries compute and what groups do, where each value lies, and in which order.
 #include "builder.hpp"
 
+#include "window.hpp"
+
 #include <algorithm>
+#include <limits>
 
 namespace mortise::cuda {
 
@@ -39,20 +42,25 @@ std::vector<uint32_t> Builder::originsOf(const std::vector<uint32_t> &nodes) con
     return nodes;
   std::vector<uint32_t> list;
   for (const uint32_t node : nodes)
-    list.push_back(origins[node]);
+    list.insert(list.end(), origins[node].begin(), origins[node].end());
+  std::ranges::sort(list);
   const auto [first, last] = std::ranges::unique(list);
   list.erase(first, last);
   return list;
 }
 
-// ---- Products
+// ---- Library calls
 
-// Frontends reshape what linear layers return: the product writes the output itself.
-void Builder::writeThroughReshapes(Call &call, const std::vector<const MortiseNode *> &soleUsers) const {
+// Frontends reshape what linear layers return: the library writes the output itself. So it does where channels last are
+// channels first as well.
+void Builder::writeThroughViews(Call &call, const std::vector<const MortiseNode *> &soleUsers) const {
   std::vector<uint32_t> nodes;
   for (uint32_t value = call.target; !isOutput(value);) {
     const MortiseNode *user = soleUsers[value];
-    if (!user || !isOp(*user, Op::Reshape))
+    if (!user || !isOp(*user, Op::Reshape, Op::Transpose))
+      return;
+    const std::optional<View> view = viewThrough(*user, denseView(*region.values[value]));
+    if (!view || !detail::isDense<Dim>(view->dims, view->strides))
       return;
     nodes.push_back(user->index);
     value = user->results[0]->index;
@@ -71,10 +79,10 @@ void Builder::readCalls() {
         soleUsers[operand->index] = region.nodes[n];
   for (size_t n = 0; n < region.node_count; ++n) {
     const MortiseNode &node = *region.nodes[n];
-    if (!isProduct(node))
+    if (!isProduct(node) && !isConvolution(node))
       continue;
     Call call{&node, {node.index}, node.results[0]->index, {}};
-    writeThroughReshapes(call, soleUsers);
+    writeThroughViews(call, soleUsers);
     for (const uint32_t taken : call.nodes)
       request.taken[taken] = true;
     calls.push_back(std::move(call));
@@ -83,6 +91,18 @@ void Builder::readCalls() {
 
 // Has an operand made dense where the library cannot read it in place. True: some are that were not.
 Result<bool> Builder::chooseOperands(const Call &call, const std::function<View(uint32_t)> &viewOf) {
+  if (isProduct(*call.node))
+    return chooseProductOperands(call, viewOf);
+  bool changed = false;
+  for (size_t i = 0; i < call.node->operand_count; ++i) { // a dense view needs no memory of its own
+    const uint32_t value = call.node->operands[i]->index;
+    changed |= !request.materialise[value];
+    request.materialise[value] = true;
+  }
+  return changed;
+}
+
+Result<bool> Builder::chooseProductOperands(const Call &call, const std::function<View(uint32_t)> &viewOf) {
   const MortiseNode &node = *call.node;
   const MortiseValue &lhs = *node.operands[0], &rhs = *node.operands[1];
   bool changed = false;
@@ -110,6 +130,109 @@ Result<bool> Builder::chooseOperands(const Call &call, const std::function<View(
                                          "symbols"};
 }
 
+// ---- Constants
+
+void Builder::findLevels() {
+  levels.assign(region.value_count, Level::Literal);
+  for (size_t i = 0; i < region.input_count; ++i)
+    levels[region.inputs[i]->index] =
+        region.inputs[i]->flags & MORTISE_VALUE_CONSTANT ? Level::Constant : Level::Variable;
+  for (size_t n = 0; n < region.node_count; ++n) {
+    const MortiseNode &node = *region.nodes[n];
+    Level level = isProduct(node) || isConvolution(node) ? Level::Variable : Level::Literal;
+    for (size_t i = 0; i < node.operand_count; ++i)
+      if (node.operands[i])
+        level = std::max(level, levels[node.operands[i]->index]);
+    for (size_t i = 0; i < node.result_count; ++i)
+      levels[node.results[i]->index] = level;
+  }
+}
+
+// Whether the node is computed from constants, and its result takes not much more memory than they do.
+bool Builder::isPacked(const MortiseNode &node) const {
+  constexpr double mostGrowth = 4, always = 65536; // bytes
+  if (has(node, Trait::View) || levels[node.results[0]->index] != Level::Constant)
+    return false;
+  const auto bytes = [](const MortiseValue &value) {
+    double count = static_cast<double>(dtypeBits(value.type->dtype)) / 8;
+    for (int32_t i = 0; i < value.type->rank; ++i)
+      count *= value.type->dims[i] == MORTISE_DYNAMIC ? std::numeric_limits<double>::infinity()
+                                                      : static_cast<double>(value.type->dims[i]);
+    return count;
+  };
+  double read = 0;
+  for (size_t i = 0; i < node.operand_count; ++i)
+    if (const MortiseValue *value = node.operands[i]) {
+      while (value->producer && has(*value->producer, Trait::View)) // a broadcast takes no memory
+        value = value->producer->operands[0];
+      read += bytes(*value);
+    }
+  return bytes(*node.results[0]) <= std::max(always, mostGrowth * read);
+}
+
+// Those that calls read, and operands of libraries.
+std::vector<bool> Builder::valuesToPack() const {
+  std::vector<bool> wanted(region.value_count);
+  for (size_t v = 0; v < region.value_count; ++v)
+    wanted[v] = request.materialise[v] && levels[v] == Level::Constant && region.values[v]->producer &&
+                (has(*region.values[v]->producer, Trait::View) || isPacked(*region.values[v]->producer));
+  const auto read = [&](const MortiseValue *value) {
+    while (!wanted[value->index] && value->producer && has(*value->producer, Trait::View))
+      value = value->producer->operands[0];
+    if (value->producer && isPacked(*value->producer))
+      wanted[value->index] = true;
+  };
+  for (size_t n = 0; n < region.node_count; ++n) {
+    const MortiseNode &node = *region.nodes[n];
+    if (isPacked(node) || (has(node, Trait::View) && levels[node.results[0]->index] == Level::Constant))
+      continue;
+    for (size_t i = 0; i < node.operand_count; ++i)
+      if (node.operands[i])
+        read(node.operands[i]);
+  }
+  for (size_t i = 0; i < region.output_count; ++i)
+    read(region.outputs[i]);
+  return wanted;
+}
+
+// Into groups that run when constants are bound. What they write has no operands in `unpacked`.
+Result<void> Builder::fusePacking() {
+  packingGroups.clear();
+  isInPacked.assign(region.value_count, false);
+  codegen::FuseRequest packing;
+  packing.materialise = valuesToPack();
+  MortiseGraph whole = region;
+  whole.output_count = 0;
+  packing.graph = &whole;
+  packing.taken.assign(region.node_count, false);
+  if (std::ranges::find(packing.materialise, true) != packing.materialise.end()) {
+    Result<codegen::FuseResult> fused = codegen::fuse(packing, codegen::simtFuseTarget());
+    if (!fused)
+      return fused.error();
+    packingGroups = std::move(fused->groups);
+    for (const codegen::Group &group : packingGroups)
+      for (const uint32_t output : group.outputs)
+        isInPacked[output] = true;
+  }
+  unpacked = region;
+  stubs.clear();
+  unpackedNodes.assign(region.nodes, region.nodes + region.node_count);
+  for (size_t n = 0; n < region.node_count; ++n) {
+    const MortiseNode &node = *region.nodes[n];
+    if (!isPacked(node) && !isInPacked[node.results[0]->index])
+      continue;
+    request.taken[n] = true;
+    stubs.push_back(copyStruct(node));
+    stubs.back().operand_count = 0;
+    unpackedNodes[n] = &stubs.back();
+  }
+  unpacked.nodes = unpackedNodes.data();
+  request.graph = &unpacked;
+  return {};
+}
+
+// ---- Groups
+
 // Which operands are read in place is first guessed, since that is nearly always right, and then checked: where a value
 // lies is decided by fusion.
 Result<void> Builder::fuse() {
@@ -123,9 +246,13 @@ Result<void> Builder::fuse() {
   for (const Call &call : calls)
     if (auto chosen = chooseOperands(call, [&](uint32_t value) { return views[value]; }); !chosen)
       return chosen.error();
+  const std::vector<bool> takenByCalls = request.taken;
   for (bool again = true; again;) {
     if (cancelled())
       return cancelledError();
+    request.taken = takenByCalls;
+    if (auto packed = fusePacking(); !packed)
+      return packed;
     Result<codegen::FuseResult> fused = codegen::fuse(request, codegen::simtFuseTarget());
     if (!fused)
       return fused.error();
@@ -148,6 +275,19 @@ Result<void> Builder::fuse() {
   return {};
 }
 
+// Those of calls and those of constants together.
+Result<void> Builder::compileGroups() {
+  std::vector<codegen::Group> all = groups;
+  all.insert(all.end(), packingGroups.begin(), packingGroups.end());
+  auto compiled = codegen::compileGroups<Function>(kernel.device, region, all);
+  if (!compiled)
+    return compiled.error();
+  const auto first = compiled->begin() + static_cast<ptrdiff_t>(groups.size());
+  functions.assign(compiled->begin(), first);
+  packingFunctions.assign(first, compiled->end());
+  return {};
+}
+
 // ---- Order
 
 // Groups come in an order that allows for the calls between them. A call comes when its operands are there, and where
@@ -156,6 +296,8 @@ void Builder::orderUnits() {
   std::vector<bool> there(region.value_count);
   for (size_t i = 0; i < region.input_count; ++i)
     there[region.inputs[i]->index] = true;
+  for (size_t v = 0; v < region.value_count; ++v)
+    there[v] = there[v] || isInPacked[v];
   std::vector<bool> done(calls.size());
   const auto isThere = [&](const std::vector<uint32_t> &values) {
     return std::ranges::all_of(values, [&](uint32_t value) { return there[value]; });
@@ -264,16 +406,16 @@ Place Builder::placeFor(uint32_t value) {
 
 // ---- Steps
 
-Result<void> Builder::addLaunch(uint32_t number) {
-  const codegen::Group &group = groups[number];
-  Launch launch{functions[number], {}};
+Result<Launch> Builder::launchOf(const codegen::Group &group, std::shared_ptr<Function> function, bool isPacking) {
+  Launch launch{std::move(function), {}};
   for (const codegen::SimtArgument &argument : launch.function->code().arguments) {
     if (argument.kind == codegen::SimtArgument::Symbol) {
       launch.arguments.push_back({true, argument.index, {}});
       continue;
     }
     if (argument.kind == codegen::SimtArgument::Scratch) {
-      launch.arguments.push_back({false, 0, workspace(launch.function->code().scratchBytes)});
+      const Dim bytes = launch.function->code().scratchBytes;
+      launch.arguments.push_back({false, 0, isPacking ? packed(bytes, false) : workspace(bytes)});
       continue;
     }
     const bool isOutput = argument.kind == codegen::SimtArgument::Output;
@@ -287,11 +429,39 @@ Result<void> Builder::addLaunch(uint32_t number) {
     return Error{MORTISE_UNSUPPORTED, "expected at most " + std::to_string(Launch::mostArguments) +
                                           " arguments of a kernel, found " + std::to_string(launch.arguments.size()) +
                                           " of '" + group.name + "'"};
-  kernel.steps.push_back({std::move(launch), group.name, loweringOf(group.kind), originsOf(group.nodes)});
+  return launch;
+}
+
+Result<void> Builder::addLaunch(uint32_t number) {
+  const codegen::Group &group = groups[number];
+  Result<Launch> launch = launchOf(group, functions[number], false);
+  if (!launch)
+    return launch.error();
+  kernel.steps.push_back({std::move(*launch), group.name, loweringOf(group.kind), originsOf(group.nodes)});
   return {};
 }
 
-Result<void> Builder::addCall(const Call &call) {
+// Memory that is there as long as the constants are, or, for scratch, while the step runs that comes next.
+Place Builder::packed(Dim bytes, bool stays) {
+  const auto step = static_cast<uint32_t>(kernel.packing.size());
+  kernel.packed.push_back({std::move(bytes), step, stays ? UINT32_MAX : step});
+  return {Place::Packed, static_cast<uint32_t>(kernel.packed.size() - 1)};
+}
+
+Result<void> Builder::addPacking() {
+  for (size_t i = 0; i < packingGroups.size(); ++i) {
+    const codegen::Group &group = packingGroups[i];
+    for (const uint32_t output : group.outputs)
+      places[output] = packed(bytesOf(*region.values[output]), true);
+    Result<Launch> launch = launchOf(group, packingFunctions[i], true);
+    if (!launch)
+      return launch.error();
+    kernel.packing.push_back({std::move(*launch), group.name, loweringOf(group.kind), originsOf(group.nodes)});
+  }
+  return {};
+}
+
+Result<Product> Builder::productOf(const Call &call) {
   const MortiseNode &node = *call.node;
   Product product;
   product.shape.dtype = node.operands[0]->type->dtype;
@@ -316,8 +486,40 @@ Result<void> Builder::addCall(const Call &call) {
   }
   product.c = placeFor(call.target);
   product.workspace = workspace(0);
-  kernel.steps.push_back({std::move(product), "matmul", "cublaslt.matmul", originsOf(call.nodes)});
-  return {};
+  return product;
+}
+
+Result<Convolution> Builder::convolutionOf(const Call &call) {
+  Convolution convolution;
+  convolution.shape = shapes[static_cast<size_t>(intAttribute(*call.node, WindowRewriter::shapeAttribute))];
+  const ConvolutionCall &wanted = convolution.shape.call;
+  std::vector<ConvolutionRole> roles{RoleX, RoleWeight};
+  for (const auto &[has, role] :
+       {std::pair{wanted.hasScale, RoleScale}, {wanted.hasBias, RoleBias}, {wanted.hasAddend, RoleAddend}})
+    if (has)
+      roles.push_back(role);
+  for (size_t i = 0; i < roles.size(); ++i) {
+    const View &operand = call.operands[i];
+    Result<Place> place = placeOf(operand.base);
+    if (!place)
+      return place.error();
+    convolution.places[roles[i]] = *place;
+    convolution.elements[roles[i]] = operand.offset;
+  }
+  convolution.places[RoleResult] = placeFor(call.target);
+  convolution.workspace = workspace(0);
+  return convolution;
+}
+
+Result<void> Builder::addCall(const Call &call) {
+  const auto add = [&](auto &&made, const char *name, const char *lowering) -> Result<void> {
+    if (!made)
+      return made.error();
+    kernel.steps.push_back({std::move(*made), name, lowering, originsOf(call.nodes)});
+    return {};
+  };
+  return isProduct(*call.node) ? add(productOf(call), "matmul", "cublaslt.matmul")
+                               : add(convolutionOf(call), "convolution", "cudnn.convolution");
 }
 
 void Builder::addCopy(uint32_t output, uint32_t value, Place source, Place target) {
@@ -370,6 +572,11 @@ void Builder::findLives() {
         use(place);
       if (product->bias)
         use(*product->bias);
+    } else if (const auto *convolution = std::get_if<Convolution>(&work)) {
+      for (const std::optional<Place> &place : convolution->places)
+        if (place)
+          use(*place);
+      use(convolution->workspace);
     } else {
       for (const Launch::Argument &argument : std::get<Launch>(work).arguments)
         if (!argument.isSymbol)
@@ -385,16 +592,17 @@ Result<void> Builder::run() {
   for (size_t i = 0; i < region.output_count; ++i)
     request.materialise[region.outputs[i]->index] = true;
   readCalls();
+  findLevels();
   if (auto fused = fuse(); !fused)
     return fused;
   orderUnits();
   if (cancelled())
     return cancelledError();
-  auto compiled = codegen::compileGroups<Function>(kernel.device, region, groups);
-  if (!compiled)
-    return compiled.error();
-  functions = std::move(*compiled);
+  if (auto compiled = compileGroups(); !compiled)
+    return compiled;
   placeInputs();
+  if (auto added = addPacking(); !added)
+    return added;
   placeOutputs();
   for (const Unit &unit : units)
     if (auto added = unit.isCall ? addCall(calls[unit.index]) : addLaunch(unit.index); !added)

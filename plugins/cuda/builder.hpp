@@ -3,6 +3,7 @@
 
 #include "kernel.hpp"
 
+#include <deque>
 #include <functional>
 
 namespace mortise::cuda {
@@ -10,22 +11,23 @@ namespace mortise::cuda {
 // Fills a kernel with steps. One use.
 class Builder {
 public:
-  // `region`: the kernel's, or one that was made of it, whose node i was made of node origins[i].
-  Builder(Kernel &kernel, const MortiseGraph &region, std::span<const uint32_t> origins,
-          const MortiseCompileOptions &options)
-      : kernel(kernel), region(region), origins(origins), options(options), ranges(symbolRanges(region)),
-        places(region.value_count), aliased(region.output_count, UINT32_MAX) {}
+  // `region`: the kernel's, or one that was made of it, whose node i was made of the nodes origins[i]. `shapes`: those
+  // of its convolutions, which have numbers of them.
+  Builder(Kernel &kernel, const MortiseGraph &region, std::span<const std::vector<uint32_t>> origins,
+          std::span<const ConvolutionShape> shapes, const MortiseCompileOptions &options)
+      : kernel(kernel), region(region), origins(origins), shapes(shapes), options(options),
+        ranges(symbolRanges(region)), places(region.value_count), aliased(region.output_count, UINT32_MAX) {}
   Result<void> run();
 
 private:
   struct End { // an output that no step writes
     uint32_t output = 0, value = 0;
   };
-  struct Call { // a product
+  struct Call { // a product or a convolution
     const MortiseNode *node = nullptr;
     std::vector<uint32_t> nodes; // with reshapes of the result
     uint32_t target = 0;         // the value that it writes
-    std::vector<View> operands;  // lhs, rhs and perhaps the bias, as they are read
+    std::vector<View> operands;  // those that there are, as they are read
   };
   struct Unit { // of the order
     bool isCall = false;
@@ -34,9 +36,15 @@ private:
   };
 
   void readCalls();
-  void writeThroughReshapes(Call &call, const std::vector<const MortiseNode *> &soleUsers) const;
+  void writeThroughViews(Call &call, const std::vector<const MortiseNode *> &soleUsers) const;
   Result<bool> chooseOperands(const Call &call, const std::function<View(uint32_t)> &viewOf);
+  Result<bool> chooseProductOperands(const Call &call, const std::function<View(uint32_t)> &viewOf);
+  void findLevels();
+  bool isPacked(const MortiseNode &node) const;
+  std::vector<bool> valuesToPack() const;
+  Result<void> fusePacking();
   Result<void> fuse();
+  Result<void> compileGroups();
   void orderUnits();
   void placeInputs();
   void placeOutputs();
@@ -46,8 +54,13 @@ private:
   Result<Place> placeOf(uint32_t value);
   Place placeFor(uint32_t value); // of a result
   Place workspace(Dim bytes);
+  Place packed(Dim bytes, bool stays);
   Result<void> addLaunch(uint32_t group);
+  Result<Launch> launchOf(const codegen::Group &group, std::shared_ptr<Function> function, bool isPacking);
+  Result<void> addPacking();
   Result<void> addCall(const Call &call);
+  Result<Product> productOf(const Call &call);
+  Result<Convolution> convolutionOf(const Call &call);
   Result<void> addCopies();
   void addCopy(uint32_t output, uint32_t value, Place source, Place target);
   void findLives();
@@ -55,13 +68,27 @@ private:
 
   Kernel &kernel;
   const MortiseGraph &region;
-  const std::span<const uint32_t> origins;
+  const std::span<const std::vector<uint32_t>> origins;
+  const std::span<const ConvolutionShape> shapes;
   const MortiseCompileOptions &options;
   const std::vector<SymbolRange> ranges;
   codegen::FuseRequest request;
   std::vector<Call> calls;
   std::vector<codegen::Group> groups;
   std::vector<std::shared_ptr<Function>> functions; // per group
+
+  // What depends on constants alone is computed when they are bound. Values made of literals alone are computed where
+  // they are read.
+  enum class Level : uint8_t { Literal, Constant, Variable };
+  std::vector<Level> levels; // per value
+  std::vector<codegen::Group> packingGroups;
+  std::vector<std::shared_ptr<Function>> packingFunctions;
+  std::vector<bool> isInPacked; // per value: a packing group writes it
+  // The region as the groups of calls see it: what is packed has no operands.
+  MortiseGraph unpacked{};
+  std::deque<MortiseNode> stubs;
+  std::vector<const MortiseNode *> unpackedNodes;
+
   std::vector<Unit> units;
   std::vector<std::optional<Place>> places; // per value
   std::vector<uint32_t> aliased;            // per output: the value of the input that it updates, or none

@@ -11,24 +11,43 @@ namespace mortise::cuda {
 struct Addresses {
   const Constants *constants;
   const Schedule &schedule;
+  const Schedule *packing; // NULL: no place is packed
   const MortiseGraph &region;
   const MortiseEnqueueArgs &args;
 
   MortiseAddress operator()(const Place &place) const {
-    if (place.kind == Place::Workspace)
+    switch (place.kind) {
+    case Place::Workspace:
       return args.workspace + schedule.offsets[place.index];
-    return place.kind == Place::Output ? args.outputs[place.index] : input(place.index);
+    case Place::Packed:
+      return constants->packed + packing->offsets[place.index];
+    case Place::Output:
+      return args.outputs[place.index];
+    case Place::Input:
+      break;
+    }
+    return input(place.index);
   }
   ProductMemory operator()(const Product &product) const {
     return {(*this)(product.a), (*this)(product.b), (*this)(product.c), product.bias ? (*this)(*product.bias) : 0,
             (*this)(product.workspace)};
   }
-  // Of the region's inputs, its outputs and the workspace: all that calls with one schedule differ in. The caller's are
-  // those that are neither constant nor the workspace.
-  size_t count() const { return region.input_count + region.output_count + 1; }
+  ConvolutionMemory operator()(const Convolution &convolution) const {
+    ConvolutionMemory memory;
+    for (size_t role = 0; role < roleCount; ++role)
+      memory.addresses[role] = convolution.places[role] ? (*this)(*convolution.places[role]) : 0;
+    memory.workspace = (*this)(convolution.workspace);
+    return memory;
+  }
+  // Of the region's inputs, its outputs, the workspace and packed constants: all that calls with one schedule differ
+  // in. The caller's are the outputs and those inputs that are not constant.
+  size_t count() const { return region.input_count + region.output_count + 2; }
   MortiseAddress at(size_t i) const {
-    const size_t output = i - region.input_count;
-    return i < region.input_count ? input(i) : output < region.output_count ? args.outputs[output] : args.workspace;
+    if (i < region.input_count)
+      return input(i);
+    if (i < region.input_count + region.output_count)
+      return args.outputs[i - region.input_count];
+    return i + 1 < count() ? args.workspace : constants ? constants->packed : 0;
   }
   bool isCallers(size_t i) const {
     return i < region.input_count ? !(region.inputs[i]->flags & MORTISE_VALUE_CONSTANT)

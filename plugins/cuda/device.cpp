@@ -87,8 +87,8 @@ Result<void> Device::describe() {
   return {};
 }
 
-Result<std::unique_ptr<Device>> Device::find(const Driver &driver, int ordinal, const std::string &products) {
-  std::unique_ptr<Device> device(new Device(driver, ordinal, products));
+Result<std::unique_ptr<Device>> Device::find(const Driver &driver, int ordinal, const Libraries &libraries) {
+  std::unique_ptr<Device> device(new Device(driver, ordinal, libraries));
   if (auto described = device->describe(); !described)
     return described.error();
   return device;
@@ -205,15 +205,27 @@ Result<CUgraph> Device::captureOnce(const std::function<Result<void>(CUstream)> 
 }
 
 Result<ProductLibrary *> Device::products() {
-  std::lock_guard lock(productMutex);
+  std::lock_guard lock(libraryMutex);
   if (!productLibrary) {
     // As much as NVIDIA recommends for its library.
     const uint64_t workspace = uint64_t{capability >= 90 ? 32u : 4u} << 20;
-    productLibrary = openProductLibrary(productFile, driver.version, workspace, "cuda:" + std::to_string(number));
+    productLibrary =
+        openProductLibrary(libraries.products, driver.version, workspace, "cuda:" + std::to_string(number));
   }
   if (!*productLibrary)
     return productLibrary->error();
   return (*productLibrary)->get();
+}
+
+Result<ConvolutionLibrary *> Device::convolutions() {
+  std::lock_guard lock(libraryMutex);
+  if (!convolutionLibrary) {
+    constexpr uint64_t workspace = 256u << 20; // few of its kernels want any, and those transpose
+    convolutionLibrary = openConvolutionLibrary(libraries.convolutions, workspace, "cuda:" + std::to_string(number));
+  }
+  if (!*convolutionLibrary)
+    return convolutionLibrary->error();
+  return (*convolutionLibrary)->get();
 }
 
 // As a multiple of the peak for f32 without matrix units. Products reach about two thirds.
@@ -266,7 +278,7 @@ static Result<void> fill(Found &found, const Libraries &libraries) {
   if (auto asked = found.driver->check(found.driver->deviceGetCount(&count), "cuDeviceGetCount"); !asked)
     return asked;
   for (int ordinal = 0; ordinal < count; ++ordinal) {
-    auto device = Device::find(*found.driver, ordinal, libraries.products);
+    auto device = Device::find(*found.driver, ordinal, libraries);
     if (!device) {
       const std::string text = "cuda:" + std::to_string(ordinal) + " is not used: " + device.error().message;
       log(MORTISE_INFO, text);

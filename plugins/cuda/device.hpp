@@ -18,12 +18,17 @@
 
 namespace mortise::cuda {
 
+// The files of libraries that are opened at run time.
+struct Libraries {
+  std::string driver, products, convolutions;
+  auto operator<=>(const Libraries &) const = default;
+};
+
 // One GPU. It lives until the process ends.
 class Device {
 public:
   // Reads attributes only. Errors: as the driver's; MORTISE_UNSUPPORTED for a GPU that code generation does not know.
-  // `products`: the file of the library of products.
-  static Result<std::unique_ptr<Device>> find(const Driver &driver, int ordinal, const std::string &products);
+  static Result<std::unique_ptr<Device>> find(const Driver &driver, int ordinal, const Libraries &libraries);
   Device(const Device &) = delete;
 
   static Device &of(MortiseDevice *handle) { return *reinterpret_cast<Device *>(handle); }
@@ -44,7 +49,9 @@ public:
   Result<CUgraph> captured(const std::function<Result<void>(CUstream)> &body);
   // What computes products, opened when it is first asked for. Errors: as openProductLibrary's, the same each time.
   Result<ProductLibrary *> products();
-  // Of products, in operations a second.
+  // What computes convolutions, likewise.
+  Result<ConvolutionLibrary *> convolutions();
+  // Of products and convolutions, in operations a second.
   double productFlops(int32_t dtype, bool tensorFloats) const;
 
   const Driver &driver; // its functions want a context that is current: Entered
@@ -54,15 +61,15 @@ public:
   Result<void> alive() const;
 
 private:
-  Device(const Driver &driver, int ordinal, const std::string &products)
-      : driver(driver), number(ordinal), productFile(products) {}
+  Device(const Driver &driver, int ordinal, const Libraries &libraries)
+      : driver(driver), number(ordinal), libraries(libraries) {}
   Result<int> attribute(CUdevice_attribute which);
   Result<void> describe();
   void findPool();
   Result<CUgraph> captureOnce(const std::function<Result<void>(CUstream)> &body);
 
   const int number;
-  const std::string productFile;
+  const Libraries libraries;
   int capability = 0; // 90 for sm_90
   CUdevice gpu = 0;
   codegen::SimtTarget chip;
@@ -79,8 +86,9 @@ private:
   bool wasCaptureTaken = false; // the last one
   CUmemoryPool pool = nullptr;
 
-  std::mutex productMutex;
+  std::mutex libraryMutex;
   std::optional<Result<std::unique_ptr<ProductLibrary>>> productLibrary;
+  std::optional<Result<std::unique_ptr<ConvolutionLibrary>>> convolutionLibrary;
 
   mutable std::mutex lossMutex;
   std::atomic<bool> isLost = false;
@@ -104,12 +112,7 @@ private:
   CUcontext before;
 };
 
-// The files of libraries that are opened at run time.
-struct Libraries {
-  std::string driver, products;
-  auto operator<=>(const Libraries &) const = default;
-};
-// The devices that the driver has. Found once for each pair of libraries. Errors: MORTISE_NOT_FOUND, with the reason,
+// The devices that the driver has. Found once for each choice of libraries. Errors: MORTISE_NOT_FOUND, with the reason,
 // where there is none that can be used.
 Result<std::span<const MortiseDeviceInfo *const>> findDevices(const Libraries &libraries);
 

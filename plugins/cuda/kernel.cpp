@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "builder.hpp"
 #include "call.hpp"
+#include "memory.hpp"
+#include "window.hpp"
 
 #include <algorithm>
+#include <deque>
 
 namespace mortise::cuda {
 
@@ -10,21 +13,81 @@ static constexpr uint64_t mostBlocks = (1u << 31) - 1; // of a one-dimensional g
 
 // ---- Compilation
 
+namespace {
+
+// What is compiled in the place of a region.
+class Rewritten {
+public:
+  Rewritten(Device &device, const MortiseCompileOptions &options) : device(device), options(options) {}
+  Result<const MortiseGraph *> run(const MortiseGraph &region) {
+    const MortiseGraph *graph = &region;
+    if (WindowRewriter::concern(*graph)) {
+      Result<ConvolutionLibrary *> library = static_cast<ConvolutionLibrary *>(nullptr);
+      if (std::any_of(graph->nodes, graph->nodes + graph->node_count,
+                      [](const MortiseNode *node) { return isConvolution(*node); }))
+        library = device.convolutions();
+      if (!library)
+        return library.error();
+      windows.emplace(*graph, device, *library, options);
+      if (auto prepared = windows->prepare(); !prepared)
+        return prepared.error();
+      if (auto done = apply(*windows, graph); !done)
+        return done.error();
+    }
+    if (CanonicalProducts::concern(*graph))
+      if (auto done = apply(products, graph); !done)
+        return done.error();
+    return graph;
+  }
+  std::span<const ConvolutionShape> shapes() const {
+    return windows ? windows->shapes : std::span<const ConvolutionShape>();
+  }
+  // Per node, those of the region that it was made of. Empty: the region is as it was.
+  std::vector<std::vector<uint32_t>> origins;
+
+private:
+  Result<void> apply(RegionRewriter &rewriter, const MortiseGraph *&graph) {
+    Result<MortiseGraph> made = rewriter.rewrite(*graph);
+    if (!made)
+      return made.error();
+    graph = &graphs.emplace_back(*made);
+    if (!origins.empty())
+      for (std::vector<uint32_t> &from : rewriter.origins) {
+        std::vector<uint32_t> first;
+        for (const uint32_t node : from)
+          first.insert(first.end(), origins[node].begin(), origins[node].end());
+        from = std::move(first);
+      }
+    origins = std::move(rewriter.origins);
+    return {};
+  }
+
+  Device &device;
+  const MortiseCompileOptions &options;
+  std::optional<WindowRewriter> windows;
+  CanonicalProducts products;
+  std::deque<MortiseGraph> graphs;
+};
+
+} // namespace
+
 Result<std::unique_ptr<Kernel>> Kernel::compile(Device &device, const MortiseGraph &region,
                                                 const MortiseCompileOptions &options, Graphs graphs) {
   if (cancelled())
     return cancelledError();
   std::unique_ptr<Kernel> kernel(new Kernel(device, region, graphs));
-  CanonicalProducts rewriter;
-  std::optional<MortiseGraph> rewritten;
-  if (CanonicalProducts::concern(region)) {
-    Result<MortiseGraph> made = rewriter.rewrite(region);
-    if (!made)
-      return made.error();
-    rewritten = *made;
-  }
-  if (auto built = Builder(*kernel, rewritten ? *rewritten : region, rewriter.origins, options).run(); !built)
+  Rewritten rewritten(device, options);
+  Result<const MortiseGraph *> graph = rewritten.run(region);
+  if (!graph)
+    return graph.error();
+  if (auto built = Builder(*kernel, **graph, rewritten.origins, rewritten.shapes(), options).run(); !built)
     return built.error();
+  if (!kernel->packing.empty()) {
+    Result<std::unique_ptr<Schedule>> packing = kernel->numbersOf(kernel->packing, kernel->packed, {});
+    if (!packing)
+      return packing.error();
+    kernel->packingSchedule = std::move(*packing);
+  }
   Result<std::unique_ptr<Schedule>> usual = kernel->scheduleFor(typicalValues(region));
   if (!usual)
     return usual.error();
@@ -34,17 +97,55 @@ Result<std::unique_ptr<Kernel>> Kernel::compile(Device &device, const MortiseGra
 
 // ---- Numbers
 
-Result<ProductNumbers> Kernel::productNumbers(const Product &product, std::span<const int64_t> symbols) const {
-  Result<ProductLibrary *> library = device.products();
-  if (!library)
-    return library.error();
+// Numbers of what a library computes.
+Result<void> Kernel::addCall(Schedule &schedule, const Step &step, size_t number,
+                             std::span<const int64_t> symbols) const {
+  const auto failed = [&](const Error &error) { return Error{error.code, step.name + ": " + error.message}; };
   Result<Entered> entered = Entered::into(device);
   if (!entered)
     return entered.error();
-  return numbersOf(product.shape, **library, symbols);
+  const auto add = [&](uint64_t written, const auto &numbers) {
+    schedule.amounts.push_back(written);
+    schedule.steps.add(step.name + numbers.extents, step.lowering, step.nodes, numbers.bytes, numbers.flops);
+  };
+  if (const auto *product = std::get_if<Product>(&step.work)) {
+    Result<ProductLibrary *> library = device.products();
+    if (!library)
+      return failed(library.error());
+    Result<ProductNumbers> numbers = cuda::numbersOf(product->shape, **library, symbols);
+    if (!numbers)
+      return failed(numbers.error());
+    add(numbers->rowBytes * numbers->rowCount, *numbers);
+    schedule.products[number] = std::move(*numbers);
+    return {};
+  }
+  const auto &convolution = std::get<Convolution>(step.work);
+  PerRole<bool> ours{};
+  for (size_t role = 0; role < roleCount; ++role)
+    ours[role] = convolution.places[role] && (convolution.places[role]->kind == Place::Workspace ||
+                                              convolution.places[role]->kind == Place::Packed);
+  Result<ConvolutionLibrary *> library = device.convolutions();
+  if (!library)
+    return failed(library.error());
+  Result<ConvolutionNumbers> numbers =
+      cuda::numbersOf(convolution.shape, convolution.elements, ours, **library, symbols);
+  if (!numbers)
+    return failed(numbers.error());
+  add(numbers->sizes[RoleResult], *numbers);
+  schedule.convolutions[number] = std::move(*numbers);
+  return {};
 }
 
 Result<std::unique_ptr<Schedule>> Kernel::scheduleFor(std::span<const int64_t> symbols) const {
+  Result<std::unique_ptr<Schedule>> schedule = numbersOf(steps, buffers, symbols);
+  if (schedule && graphs != Graphs::Off)
+    (*schedule)->replays = Replays::of(device, steps, **schedule, graphs == Graphs::Products);
+  return schedule;
+}
+
+Result<std::unique_ptr<Schedule>> Kernel::numbersOf(std::span<const Step> steps,
+                                                    std::span<const codegen::Buffer> buffers,
+                                                    std::span<const int64_t> symbols) const {
   auto schedule = std::make_unique<Schedule>();
   const auto count = [&](const Dim &dim) -> Result<uint64_t> {
     const Result<int64_t> number = dim.evaluate(symbols);
@@ -58,16 +159,13 @@ Result<std::unique_ptr<Schedule>> Kernel::scheduleFor(std::span<const int64_t> s
     return number ? static_cast<double>(*number) : 0;
   };
   schedule->products.resize(steps.size());
+  schedule->convolutions.resize(steps.size());
   schedule->grids.resize(steps.size());
   for (size_t i = 0; i < steps.size(); ++i) {
     const Step &step = steps[i];
-    if (const auto *product = std::get_if<Product>(&step.work)) {
-      Result<ProductNumbers> numbers = productNumbers(*product, symbols);
-      if (!numbers)
-        return Error{numbers.error().code, step.name + ": " + numbers.error().message};
-      schedule->amounts.push_back(numbers->rowBytes * numbers->rowCount);
-      schedule->steps.add(step.name + numbers->extents, step.lowering, step.nodes, numbers->bytes, numbers->flops);
-      schedule->products[i] = std::move(*numbers);
+    if (step.isCall()) {
+      if (auto added = addCall(*schedule, step, i, symbols); !added)
+        return added.error();
       continue;
     }
     if (const auto *launch = std::get_if<Launch>(&step.work)) {
@@ -101,13 +199,13 @@ Result<std::unique_ptr<Schedule>> Kernel::scheduleFor(std::span<const int64_t> s
   for (size_t i = 0; i < steps.size(); ++i)
     if (const auto *product = std::get_if<Product>(&steps[i].work))
       sizes[product->workspace.index] = schedule->products[i].workspaceBytes;
+    else if (const auto *convolution = std::get_if<Convolution>(&steps[i].work))
+      sizes[convolution->workspace.index] = schedule->convolutions[i].workspaceBytes;
   Result<uint64_t> bytes = codegen::placeBuffers(buffers, sizes, schedule->offsets);
   if (!bytes)
     return bytes.error();
   schedule->workspaceBytes = *bytes;
   schedule->workspace = ConstantExpr(static_cast<int64_t>(*bytes));
-  if (graphs != Graphs::Off)
-    schedule->replays = Replays::of(device, steps, *schedule, graphs == Graphs::Products);
   return schedule;
 }
 
@@ -192,10 +290,57 @@ Result<void> queueStep(Stream &stream, const Step &step, size_t number, const Ad
     done = queueLaunch(stream, *launch, schedule.grids[number], addresses);
   else if (const auto *copy = std::get_if<Copy>(&step.work))
     done = queueCopy(stream, *copy, schedule.amounts[number], addresses);
+  else if (const auto *convolution = std::get_if<Convolution>(&step.work))
+    done = queueConvolution(stream, schedule.convolutions[number], addresses(*convolution));
   else
     done = queueProduct(stream, schedule.products[number], addresses(std::get<Product>(step.work)));
   return done ? done : Error{done.error().code, step.name + ": " + done.error().message};
 }
+
+// ---- Constants
+
+Constants::~Constants() {
+  if (!packed)
+    return;
+  auto memory = sized<MortiseMemoryArgs>();
+  memory.device = reinterpret_cast<MortiseDevice *>(&device);
+  memory.bytes = packedBytes;
+  memory.address = packed;
+  (void)release(memory); // a lost device has lost it
+}
+
+Result<std::unique_ptr<Constants>> Kernel::bind(const MortiseAddress *inputs) const {
+  auto made = std::make_unique<Constants>(device);
+  made->inputs.assign(inputs, inputs + region.input_count);
+  if (!packingSchedule || packingSchedule->workspaceBytes == 0)
+    return made;
+  auto memory = sized<MortiseMemoryArgs>();
+  memory.device = reinterpret_cast<MortiseDevice *>(&device);
+  memory.bytes = packingSchedule->workspaceBytes;
+  if (auto done = allocate(memory); !done)
+    return done.error();
+  made->packed = memory.address;
+  made->packedBytes = memory.bytes;
+  Result<Entered> entered = Entered::into(device);
+  if (!entered)
+    return entered.error();
+  Result<CUstream> service = device.serviceStream();
+  if (!service)
+    return service.error();
+  Stream stream(device, *service, true);
+  auto args = sized<MortiseEnqueueArgs>();
+  args.inputs = inputs;
+  const Addresses addresses{made.get(), *packingSchedule, packingSchedule.get(), region, args};
+  for (size_t i = 0; i < packing.size(); ++i)
+    if (packingSchedule->amounts[i] != 0)
+      if (auto done = queueStep(stream, packing[i], i, addresses); !done)
+        return done.error();
+  if (auto done = device.check(device.driver.streamSynchronize(*service), "cuStreamSynchronize"); !done)
+    return done.error();
+  return made;
+}
+
+// ---- The call
 
 Result<void> Kernel::enqueue(const Constants *bound, const Schedule *instance, const MortiseEnqueueArgs &args) const {
   Result<Stream *> found = Stream::of(args.stream, "enqueue");
@@ -214,7 +359,9 @@ Result<void> Kernel::enqueue(const Constants *bound, const Schedule *instance, c
   if (!entered)
     return stream.fail(entered.error());
   const Schedule &schedule = instance ? *instance : *usual;
-  const Addresses addresses{bound, schedule, region, args};
+  if (packingSchedule && !bound)
+    return Error{MORTISE_INTERNAL, "expected bound constants, found none"};
+  const Addresses addresses{bound, schedule, packingSchedule.get(), region, args};
   if (schedule.replays && !args.step_ns) { // which times each step
     Result<bool> replayed = schedule.replays->queue(stream, addresses);
     if (!replayed)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A region compiled: steps that launch generated kernels and copy, buffers between them, and, for one set of symbol
-// values, the numbers of both.
+// A region compiled: steps that launch generated kernels, copy and call libraries, buffers between them, and, for one
+// set of symbol values, the numbers of both.
 #pragma once
 
+#include "convolution.hpp"
 #include "function.hpp"
 #include "product.hpp"
 #include "replay.hpp"
@@ -15,9 +16,10 @@
 
 namespace mortise::cuda {
 
-// Where a value of the region lies: in an input or output of the region, or in a buffer of the workspace.
+// Where a value of the region lies: in an input or output of the region, in a buffer of the workspace, or in one of the
+// memory that is filled when constants are bound.
 struct Place {
-  enum Kind : uint8_t { Input, Output, Workspace } kind = Input;
+  enum Kind : uint8_t { Input, Output, Workspace, Packed } kind = Input;
   uint32_t index = 0;
 };
 
@@ -40,8 +42,16 @@ struct Product {
   Place a, b, c, workspace;
   std::optional<Place> bias;
 };
+struct Convolution {
+  ConvolutionShape shape;
+  PerRole<std::optional<Place>> places;
+  PerRole<Dim> elements; // where the tensors begin there
+  Place workspace;
+};
 struct Step {
-  std::variant<Launch, Copy, Product> work;
+  std::variant<Launch, Copy, Product, Convolution> work;
+  // A library computes it, which can only be captured.
+  bool isCall() const { return std::holds_alternative<Product>(work) || std::holds_alternative<Convolution>(work); }
   std::string name;
   const char *lowering = "";
   std::vector<uint32_t> nodes;
@@ -50,10 +60,11 @@ struct Step {
 // The numbers for one set of symbol values.
 struct Schedule {
   std::vector<uint64_t>
-      amounts; // per step: most blocks of a kernel, bytes to copy, or bytes that a product writes; 0: nothing to do
-  std::vector<ProductNumbers> products;     // per step that is one
-  std::vector<std::vector<uint64_t>> grids; // per step: blocks of each kernel of a launch
-  std::vector<uint64_t> offsets;            // per buffer
+      amounts; // per step: most blocks of a kernel, bytes to copy, or bytes that a library writes; 0: nothing to do
+  std::vector<ProductNumbers> products;         // per step that is one
+  std::vector<ConvolutionNumbers> convolutions; // likewise
+  std::vector<std::vector<uint64_t>> grids;     // per step: blocks of each kernel of a launch
+  std::vector<uint64_t> offsets;                // per buffer
   uint64_t workspaceBytes = 0;
   ConstantExpr workspace;
   StepList steps;
@@ -61,7 +72,13 @@ struct Schedule {
 };
 
 struct Constants {
+  explicit Constants(Device &device) : device(device) {}
+  Constants(const Constants &) = delete;
+  ~Constants();
+  Device &device;
   std::vector<MortiseAddress> inputs; // of the region; 0 for those that are not constant
+  MortiseAddress packed = 0;          // what is computed from constants alone
+  uint64_t packedBytes = 0;
 };
 
 class Kernel {
@@ -73,7 +90,8 @@ public:
   ~Kernel() { usual.reset(); } // graphs before the code that they launch
 
   bool hasConstants() const { return constants; }
-  size_t inputCount() const { return region.input_count; }
+  // Computes what depends on constants alone, and waits for it. `inputs`: as Constants::inputs.
+  Result<std::unique_ptr<Constants>> bind(const MortiseAddress *inputs) const;
   // For the values of the region's symbols. Errors: MORTISE_UNSUPPORTED, for what no launch can do.
   Result<std::unique_ptr<Schedule>> scheduleFor(std::span<const int64_t> symbols) const;
   std::unique_ptr<Schedule> usual; // for typical values; for all calls where the region has no symbols
@@ -84,7 +102,10 @@ public:
 
 private:
   Kernel(Device &device, const MortiseGraph &region, Graphs graphs) : device(device), region(region), graphs(graphs) {}
-  Result<ProductNumbers> productNumbers(const Product &product, std::span<const int64_t> symbols) const;
+  // The numbers of these steps.
+  Result<std::unique_ptr<Schedule>> numbersOf(std::span<const Step> steps, std::span<const codegen::Buffer> buffers,
+                                              std::span<const int64_t> symbols) const;
+  Result<void> addCall(Schedule &schedule, const Step &step, size_t number, std::span<const int64_t> symbols) const;
   friend class Builder;
 
   Device &device;
@@ -93,6 +114,10 @@ private:
   bool constants = false;
   std::vector<Step> steps;
   std::vector<codegen::Buffer> buffers; // of 0 bytes where a library says how many, for each set of symbol values
+  // When constants are bound. Buffers are places of the kind Packed, and the steps' scratch memory between them.
+  std::vector<Step> packing;
+  std::vector<codegen::Buffer> packed;
+  std::unique_ptr<Schedule> packingSchedule; // NULL: nothing depends on constants alone
 };
 
 } // namespace mortise::cuda

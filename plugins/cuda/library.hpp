@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A vendor's library of matrix products, opened at run time, so that the plugin builds, loads and runs without it. The
-// types name nothing of the vendor's.
+// A vendor's libraries of matrix products and of convolutions, opened at run time, so that the plugin builds, loads and
+// runs without them. The types name nothing of the vendor's.
 #pragma once
 
 #include <mortise/plugin.hpp>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace mortise::cuda {
+
+// ---- Products
 
 // result (rows x columns) = op(first) (rows x terms) * op(second) (terms x columns) [+ bias (rows), to each column], in
 // each of `batch`. All are stored column by column, and strides count elements from one column to the next, steps from
@@ -44,6 +48,54 @@ public:
   virtual Result<std::shared_ptr<LibraryProduct>> prepare(const ProductCall &call, const ProductAddresses &usual) = 0;
 };
 
+// ---- Convolutions
+
+// result = activation(convolution(x, weight) * scale + bias + addend). Numbers of f16 and bf16 are summed in f32, the
+// rest is computed in f32, and the result is rounded once. All tensors are dense: x and result as [N, C, spatial...]
+// or, `channelsLast`, as [N, spatial..., C]; weight, [O, C / groups, window...], alike. `addend` is like the result,
+// and scale and bias have one number for each of its channels.
+struct ConvolutionCall {
+  enum Activation : uint8_t { None, Relu };
+  int32_t dtype = MORTISE_F32;       // f32, f16 or bf16, of all operands
+  int32_t resultDtype = MORTISE_F32; // theirs, or f32
+  bool channelsLast = false;
+  bool tensorFloats = false;  // f32: operands may be rounded to TF32
+  bool deterministic = false; // equal operands give equal bits
+  bool hasScale = false, hasBias = false, hasAddend = false;
+  Activation activation = None;
+  int64_t groups = 1;
+  std::vector<int64_t> x, weight, result; // extents, in the order [N, C, spatial...]
+  std::vector<int64_t> strides, padding, dilations;
+  bool isPlain() const { return !hasScale && !hasBias && !hasAddend && activation == None; }
+  auto operator<=>(const ConvolutionCall &) const = default;
+};
+inline constexpr uint64_t convolutionAlignment = 16; // bytes, of all addresses
+struct ConvolutionAddresses {
+  MortiseAddress x = 0, weight = 0, result = 0, scale = 0, bias = 0, addend = 0;
+  auto operator<=>(const ConvolutionAddresses &) const = default;
+};
+
+// One call, prepared on one device. Thread safe.
+class LibraryConvolution {
+public:
+  virtual ~LibraryConvolution() = default;
+  virtual uint64_t workspaceBytes() const = 0;
+  // Queues it. The device's context is current.
+  virtual Result<void> enqueue(const ConvolutionAddresses &addresses, MortiseAddress workspace, void *stream) = 0;
+};
+
+// The library on one device. Thread safe.
+class ConvolutionLibrary {
+public:
+  virtual ~ConvolutionLibrary() = default;
+  // Equal calls share the object; others are prepared side by side, which takes up to a second each, where the library
+  // compiles. The device's context is current. Errors: MORTISE_UNSUPPORTED, when the library has nothing for the call
+  // that computes as exactly as it says; those of the library.
+  virtual Result<std::shared_ptr<LibraryConvolution>> prepare(const ConvolutionCall &call) = 0;
+};
+
+// ---- Opening
+
 inline constexpr std::string_view anyLibrary = "auto", noLibrary = "off";
 
 // cuBLASLt from this file, or (anyLibrary) the copy that the process has loaded already, or the one that the loader
@@ -51,5 +103,9 @@ inline constexpr std::string_view anyLibrary = "auto", noLibrary = "off";
 // install; MORTISE_VERSION_MISMATCH; MORTISE_UNSUPPORTED for noLibrary.
 Result<std::unique_ptr<ProductLibrary>> openProductLibrary(const std::string &file, int driverVersion,
                                                            uint64_t mostWorkspace, std::string device);
+
+// cuDNN, likewise.
+Result<std::unique_ptr<ConvolutionLibrary>> openConvolutionLibrary(const std::string &file, uint64_t mostWorkspace,
+                                                                   std::string device);
 
 } // namespace mortise::cuda

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the plugin takes: all that kernels can be generated for, and products where there is a library for them.
+// What the plugin takes: all that kernels can be generated for, pools among it, and products and convolutions where
+// there are libraries for them.
 #include "lowerings.hpp"
 
 #include "device.hpp"
 #include "product.hpp"
+#include "window.hpp"
 
 #include <mortise/symbols.hpp>
 
@@ -43,7 +45,11 @@ private:
     }
     return count;
   }
-  double productFlops(const MortiseNode &node) const {
+  double callFlops(const MortiseNode &node) const {
+    if (isConvolution(node)) {
+      const std::vector<Dim> weight = dimsOf(*node.operands[1]->type);
+      return 2 * elements(*node.results[0]) * elements(*node.operands[1]) / std::max(elements({weight[0]}), 1.0);
+    }
     const MortiseValue &lhs = *node.operands[0];
     const std::vector<Dim> dims = dimsOf(*lhs.type);
     std::vector<Dim> summed;
@@ -72,7 +78,8 @@ private:
 
 // Whose result has memory, whoever reads it.
 bool endsKernel(const MortiseNode &node) {
-  return has(node, Trait::Reduction, Trait::Running, Trait::Normalisation) || isOp(node, Op::Put) || isProduct(node);
+  return has(node, Trait::Reduction, Trait::Running, Trait::Normalisation, Trait::Window) || isOp(node, Op::Put) ||
+         isProduct(node);
 }
 
 // Fused nodes read what comes from outside once and write what others use. A node that looks at many elements ends a
@@ -82,7 +89,7 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, uint32_t region) cons
   candidate.lowering = "cuda.region";
   candidate.nodes = nodes;
   std::vector<bool> read(graph.value_count);
-  double kernels = 0, productSeconds = 0, productFlopsDone = 0;
+  double kernels = 0, callSeconds = 0, callFlopsDone = 0;
   for (const uint32_t n : nodes) {
     const MortiseNode &node = *graph.nodes[n];
     const MortiseValue &result = *node.results[0];
@@ -104,19 +111,19 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, uint32_t region) cons
       candidate.bytes += bytes(result);
     else if (heavy)
       candidate.bytes += 2 * bytes(result);
-    if (isProduct(node)) {
-      const double flops = productFlops(node);
+    if (isProduct(node) || isConvolution(node)) {
+      const double flops = callFlops(node);
       const double rate = where.productFlops(narrow ? narrow : node.results[0]->type->dtype,
                                              options.precision != MORTISE_PRECISION_HIGHEST);
-      productFlopsDone += flops;
-      productSeconds += rate > 0 ? flops / rate : 0;
+      callFlopsDone += flops;
+      callSeconds += rate > 0 ? flops / rate : 0;
     } else if (!free)
       candidate.flops += elements(result) * (heavy ? 10 : 1);
     kernels += heavy || (leaves && free) ? 1 : leaves ? 0.5 : 0; // several outputs often share a kernel
   }
   const double seconds = std::max(device.bandwidth > 0 ? candidate.bytes / device.bandwidth : 0,
-                                  device.peak_flops > 0 ? candidate.flops / device.peak_flops + productSeconds : 0);
-  candidate.flops += productFlopsDone;
+                                  device.peak_flops > 0 ? candidate.flops / device.peak_flops + callSeconds : 0);
+  candidate.flops += callFlopsDone;
   candidate.costNs = seconds * 1e9 + std::max(kernels, 1.0) * device.launch_ns;
   return candidate;
 }
@@ -128,16 +135,23 @@ bool hasStrides(const MortiseNode &node) {
          std::any_of(node.results, node.results + node.result_count, lies);
 }
 
-// Without its library a product is refused with what to do about it.
-codegen::Support supportsCall(Device &device, const MortiseNode &node) {
-  codegen::Support verdict = supportsProduct(node);
+// Without its library a call is refused with what to do about it.
+template <typename Open> codegen::Support behind(codegen::Support verdict, Open &&open) {
   if (!verdict.yes)
     return verdict;
-  Result<ProductLibrary *> library = device.products();
+  const auto library = open();
   if (library)
     return verdict;
   return {false, library.error().code == MORTISE_UNSUPPORTED ? MORTISE_REASON_OPTION : MORTISE_REASON_HARDWARE,
           library.error().message};
+}
+
+codegen::Support judge(Device &device, const MortiseNode &node, std::span<const SymbolRange> ranges) {
+  if (isProduct(node))
+    return behind(supportsProduct(node), [&] { return device.products(); });
+  if (isConvolution(node))
+    return behind(supportsConvolution(node, ranges), [&] { return device.convolutions(); });
+  return isPool(node) ? supportsPool(node) : codegen::supportsSimt(node, /*contractions=*/false);
 }
 
 } // namespace
@@ -145,10 +159,11 @@ codegen::Support supportsCall(Device &device, const MortiseNode &node) {
 Result<void> propose(Proposal &proposal) {
   const MortiseGraph &graph = proposal.graph();
   Device &device = Device::of(proposal.device());
+  const std::vector<SymbolRange> ranges = symbolRanges(graph);
   std::vector<bool> supported(graph.node_count);
   for (uint32_t i = 0; i < graph.node_count; ++i) {
     const MortiseNode &node = *graph.nodes[i];
-    codegen::Support verdict = isProduct(node) ? supportsCall(device, node) : codegen::supportsSimt(node, false);
+    codegen::Support verdict = judge(device, node, ranges);
     if (!proposal.forms().empty())
       verdict = {false, MORTISE_REASON_LAYOUT, "the plugin has no layouts of its own"};
     else if (verdict.yes && hasStrides(node))

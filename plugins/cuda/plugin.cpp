@@ -26,11 +26,16 @@ struct CudaPlugin : PluginAdaptor<CudaPlugin> {
   Result<void> initialize(const MortiseInitializeArgs &args) {
     libraries.driver = option(args.options, args.option_count, "driver", "libcuda.so.1");
     libraries.products = option(args.options, args.option_count, "cublaslt", cuda::anyLibrary);
+    libraries.convolutions = option(args.options, args.option_count, "cudnn", cuda::anyLibrary);
     if (auto read = readGraphs(args, graphs); !read)
       return read;
     if (auto allowed = checkPath("driver", libraries.driver, {"libcuda.so.1"}, "MORTISE_CUDA_DRIVER"); !allowed)
       return allowed;
-    return checkPath("cublaslt", libraries.products, {cuda::anyLibrary, cuda::noLibrary}, "MORTISE_CUDA_CUBLASLT");
+    if (auto allowed =
+            checkPath("cublaslt", libraries.products, {cuda::anyLibrary, cuda::noLibrary}, "MORTISE_CUDA_CUBLASLT");
+        !allowed)
+      return allowed;
+    return checkPath("cudnn", libraries.convolutions, {cuda::anyLibrary, cuda::noLibrary}, "MORTISE_CUDA_CUDNN");
   }
 
   Result<std::span<const MortiseDeviceInfo *const>> devices() { return cuda::findDevices(libraries); }
@@ -57,9 +62,11 @@ struct CudaPlugin : PluginAdaptor<CudaPlugin> {
   Result<Packed<Constants>> bind(const Kernel &kernel, const MortiseAddress *inputs) {
     if (!kernel.hasConstants())
       return Packed<Constants>{};
-    auto constants = std::make_unique<Constants>();
-    constants->inputs.assign(inputs, inputs + kernel.inputCount());
-    return Packed<Constants>{std::move(constants), 0};
+    Result<std::unique_ptr<Constants>> constants = kernel.bind(inputs);
+    if (!constants)
+      return constants.error();
+    const uint64_t bytes = (*constants)->packedBytes;
+    return Packed<Constants>{std::move(*constants), bytes};
   }
 
   Result<std::unique_ptr<Instance>> instantiate(const Kernel &kernel, const Constants *, MortiseInstanceArgs &args) {

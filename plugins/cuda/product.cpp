@@ -265,53 +265,18 @@ bool CanonicalProducts::concern(const MortiseGraph &graph) {
 }
 
 // The views between the conversion and the product, of the narrow type.
-const MortiseValue *CanonicalProducts::narrowed(const MortiseValue &value, std::vector<Draft> &drafts) {
+const MortiseValue *CanonicalProducts::narrowed(const MortiseValue &value, Drafts &drafts) {
   const MortiseNode *view = viewOf(value);
   if (!view)
     return value.producer->operands[0];
   if (const auto known = narrowViews.find(&value); known != narrowViews.end())
     return known->second;
   const MortiseValue *source = narrowed(*view->operands[0], drafts);
-  MortiseType *type = copyOf(*value.type);
-  type->dtype = source->type->dtype;
-  Draft draft;
-  draft.op = view->op;
-  draft.since = view->since;
-  draft.operands = {source};
-  draft.results = {newValue(type)};
-  draft.attributes = {view->attributes, view->attributes + view->attribute_count};
-  drafts.insert(drafts.end() - 1, draft);
-  return narrowViews[&value] = draft.results[0];
+  return narrowViews[&value] = add(drafts, std::string(view->op), {source}, source->type->dtype, dimsOf(*value.type),
+                                   {view->attributes, view->attributes + view->attribute_count});
 }
 
-const MortiseValue *CanonicalProducts::transposed(const MortiseValue &value, const std::vector<int64_t> &permutation,
-                                                  std::vector<Draft> &drafts) {
-  MortiseType *type = copyOf(*value.type);
-  std::vector<int64_t> dims;
-  std::vector<MortiseExpr> exprs;
-  for (const int64_t from : permutation) {
-    dims.push_back(value.type->dims[from]);
-    if (value.type->dim_exprs)
-      exprs.push_back(value.type->dim_exprs[from]);
-  }
-  type->dims = keep(std::move(dims));
-  if (type->dim_exprs)
-    type->dim_exprs = keep(std::move(exprs));
-  auto described = sized<MortiseAttribute>();
-  described.name = "permutation";
-  described.kind = MORTISE_ATTRIBUTE_I64_ARRAY;
-  described.i64s = keep(permutation);
-  described.count = permutation.size();
-  Draft draft;
-  draft.op = nameOf(Op::Transpose);
-  draft.operands = {&value};
-  draft.results = {newValue(type)};
-  draft.attributes = {copyOf(described)};
-  drafts.insert(drafts.end() - 1, draft);
-  return draft.results[0];
-}
-
-void CanonicalProducts::transposeOperands(const MortiseNode &node, std::vector<Draft> &drafts) {
+void CanonicalProducts::transposeOperands(const MortiseNode &node, Drafts &drafts) {
   const Dimensions dims = dimensionsOf(node);
   const auto range = [](size_t first, size_t count) {
     std::vector<int64_t> list(count);
@@ -326,7 +291,9 @@ void CanonicalProducts::transposeOperands(const MortiseNode &node, std::vector<D
     std::vector<int64_t> permutation = first;
     for (const std::vector<int64_t> &part : {restOf(static_cast<int64_t>(rank), first, last), last})
       permutation.insert(permutation.end(), part.begin(), part.end());
-    drafts.back().operands[operand] = transposed(*drafts.back().operands[operand], permutation, drafts);
+    const MortiseValue *before = drafts.back().operands[operand];
+    const MortiseValue *turned = transposed(drafts, *before, permutation);
+    drafts.back().operands[operand] = turned;
     for (const auto &[name, list] :
          {std::pair{operand ? "rhs_batch" : "lhs_batch", range(0, batch)},
           std::pair{operand ? "rhs_contract" : "lhs_contract", range(rank - summed, summed)}})
@@ -339,13 +306,13 @@ void CanonicalProducts::transposeOperands(const MortiseNode &node, std::vector<D
   }
 }
 
-bool CanonicalProducts::changeNode(const MortiseNode &node, std::vector<Draft> &drafts) {
+bool CanonicalProducts::changeNode(const MortiseNode &node, Drafts &drafts) {
   if (isProduct(node) && narrowType(node))
     for (const size_t operand : {size_t{0}, size_t{1}})
       drafts.back().operands[operand] = narrowed(*node.operands[operand], drafts);
   if (isOp(node, Op::Dot) && !isReadable(node))
     transposeOperands(node, drafts);
-  origins.insert(origins.end(), drafts.size(), node.index);
+  origins.insert(origins.end(), drafts.size(), std::vector<uint32_t>{node.index});
   return true;
 }
 
@@ -510,19 +477,13 @@ static Result<void> queueEmptySums(Stream &stream, const ProductNumbers &numbers
 Result<void> queueProduct(Stream &stream, const ProductNumbers &numbers, const ProductMemory &memory) {
   if (!numbers.library)
     return numbers.rowCount ? queueEmptySums(stream, numbers, memory) : Result<void>();
-  Device &device = stream.device;
   for (const ProductNumbers::Part &part : numbers.parts) {
     const ProductAddresses addresses{memory.b + part.b, memory.a + part.a, memory.c + part.c,
                                      memory.bias + numbers.bias};
     Result<void> queued = numbers.library->enqueue(addresses, memory.workspace, stream.handle);
     if (queued)
       continue;
-    // The library's errors do not tell whether the device is lost. The driver's do.
-    const CUresult state = device.driver.streamQuery(stream.handle);
-    if (state != CUDA_SUCCESS && state != CUDA_ERROR_NOT_READY)
-      if (Result<void> told = device.check(state, "cuStreamQuery"); told.error().code == MORTISE_DEVICE_LOST)
-        return Error{MORTISE_DEVICE_LOST, queued.error().message + "; " + told.error().message};
-    return Error{queued.error().code, "cuda:" + std::to_string(device.ordinal()) + ": " + queued.error().message};
+    return libraryError(stream, queued.error());
   }
   return {};
 }

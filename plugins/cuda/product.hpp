@@ -3,10 +3,10 @@
 #pragma once
 
 #include "library.hpp"
+#include "rewriting.hpp"
 #include "stream.hpp"
 
 #include <mortise/codegen/codegen.hpp>
-#include <mortise/rewrite.hpp>
 #include <mortise/views.hpp>
 
 #include <map>
@@ -28,18 +28,14 @@ int32_t narrowType(const MortiseNode &product);
 // bf16 are read as they were: the product has operands of one type and a result of another, which no graph of the host
 // has. A dot whose dense operands the library could not read gets transposes, which put batch dimensions first, and
 // those that are summed last, in one order on both sides.
-class CanonicalProducts : public GraphRewriter {
+class CanonicalProducts : public RegionRewriter {
 public:
   static bool concern(const MortiseGraph &graph); // otherwise there is nothing to rewrite
-  std::vector<uint32_t> origins;                  // per node of the copy: the original's, when it is done
 
 private:
-  bool changeNode(const MortiseNode &node, std::vector<Draft> &drafts) override;
-  void transposeOperands(const MortiseNode &node, std::vector<Draft> &drafts);
-  // The drafts go before the last one, the product. Return the new value.
-  const MortiseValue *transposed(const MortiseValue &value, const std::vector<int64_t> &permutation,
-                                 std::vector<Draft> &drafts);
-  const MortiseValue *narrowed(const MortiseValue &value, std::vector<Draft> &drafts);
+  bool changeNode(const MortiseNode &node, Drafts &drafts) override;
+  void transposeOperands(const MortiseNode &node, Drafts &drafts);
+  const MortiseValue *narrowed(const MortiseValue &value, Drafts &drafts);
 
   std::map<const MortiseValue *, const MortiseValue *> narrowViews; // by the original of f32
 };

@@ -111,7 +111,7 @@ private:
   Result<void> add(Node &node, CUgraphNode last, const Addresses &addresses);
   Result<void> set(const Node &node, const Addresses &addresses);
   CUDA_KERNEL_NODE_PARAMS kernelOf(size_t step, size_t number, const Schedule &schedule);
-  Result<CUgraph> productOf(size_t step, const Addresses &addresses) const;
+  Result<CUgraph> callOf(size_t step, const Addresses &addresses) const;
   void remember(const Addresses &addresses) {
     known.resize(addresses.count());
     for (size_t i = 0; i < known.size(); ++i)
@@ -143,6 +143,10 @@ Result<void> Replays::Recording::findParameters(const Step &step, const Addresse
     parameters.assign(arguments.values().begin(), arguments.values().end()); // which decide on the code, too
   } else if (const auto *copy = std::get_if<Copy>(&step.work)) {
     parameters = {addresses(copy->target), addresses(copy->source)};
+  } else if (const auto *convolution = std::get_if<Convolution>(&step.work)) {
+    const ConvolutionMemory memory = addresses(*convolution);
+    parameters.assign(memory.addresses.begin(), memory.addresses.end());
+    parameters.push_back(memory.workspace);
   } else {
     const ProductMemory memory = addresses(std::get<Product>(step.work));
     parameters = {memory.a, memory.b, memory.c, memory.bias, memory.workspace};
@@ -160,12 +164,11 @@ CUDA_KERNEL_NODE_PARAMS Replays::Recording::kernelOf(size_t step, size_t number,
   return kernel;
 }
 
-// The library can only queue, which is captured, product by product, so that nothing of the process is captured for
-// long.
-Result<CUgraph> Replays::Recording::productOf(size_t step, const Addresses &addresses) const {
+// A library can only queue, which is captured, call by call, so that nothing of the process is captured for long.
+Result<CUgraph> Replays::Recording::callOf(size_t step, const Addresses &addresses) const {
   return device.captured([&](CUstream handle) {
     Stream stream(device, handle, true);
-    return queueProduct(stream, addresses.schedule.products[step], addresses(std::get<Product>(steps[step].work)));
+    return queueStep(stream, steps[step], step, addresses);
   });
 }
 
@@ -192,15 +195,15 @@ Result<void> Replays::Recording::add(Node &node, CUgraphNode last, const Address
       return driver.graphAddMemcpyNode(added, graph, behind, edges, &what, *context);
     });
   }
-  if (std::holds_alternative<Product>(step.work)) {
-    Result<CUgraph> product = productOf(node.step, addresses);
-    if (!product)
-      return product.error();
+  if (step.isCall()) {
+    Result<CUgraph> call = callOf(node.step, addresses);
+    if (!call)
+      return call.error();
     Result<void> done =
         make(0, "cuGraphAddChildGraphNode", [&](CUgraphNode *added, const CUgraphNode *behind, size_t edges) {
-          return driver.graphAddChildGraphNode(added, graph, behind, edges, *product);
+          return driver.graphAddChildGraphNode(added, graph, behind, edges, *call);
         });
-    driver.graphDestroy(*product); // the node has a copy
+    driver.graphDestroy(*call); // the node has a copy
     return done;
   }
   const std::vector<uint64_t> &grids = addresses.schedule.grids[node.step];
@@ -288,7 +291,7 @@ Result<void> Replays::Recording::change(const Addresses &addresses, std::vector<
     Result<void> done = findParameters(step, addresses);
     if (done && parameters == node.parameters)
       continue;
-    if (done && std::holds_alternative<Product>(step.work)) {
+    if (done && step.isCall()) {
       changing.push_back(node.step);
       continue;
     }
@@ -321,8 +324,8 @@ std::unique_ptr<Replays> Replays::of(Device &device, std::span<const Step> steps
   std::vector<bool> outside(steps.size());
   for (size_t i = 0; i < steps.size(); ++i) {
     const auto &work = steps[i].work;
-    outside[i] = (std::holds_alternative<Product>(work) && !products) ||
-                 (std::holds_alternative<Copy>(work) && schedule.amounts[i] > mostBytes);
+    outside[i] =
+        (steps[i].isCall() && !products) || (std::holds_alternative<Copy>(work) && schedule.amounts[i] > mostBytes);
   }
   const std::vector<bool> in = inGraphs(steps, schedule, outside);
   size_t nodes = 0;

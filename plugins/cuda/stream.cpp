@@ -203,4 +203,14 @@ Result<uint64_t> Event::since(Event &earlier) {
   return static_cast<uint64_t>(std::llround(std::max(0.0f, milliseconds) * 1e6));
 }
 
+Error libraryError(Stream &stream, const Error &error) {
+  // The library's errors do not tell whether the device is lost. The driver's do.
+  Device &device = stream.device;
+  const CUresult state = device.driver.streamQuery(stream.handle);
+  if (state != CUDA_SUCCESS && state != CUDA_ERROR_NOT_READY)
+    if (Result<void> told = device.check(state, "cuStreamQuery"); told.error().code == MORTISE_DEVICE_LOST)
+      return Error{MORTISE_DEVICE_LOST, error.message + "; " + told.error().message};
+  return Error{error.code, "cuda:" + std::to_string(device.ordinal()) + ": " + error.message};
+}
+
 } // namespace mortise::cuda

@@ -70,4 +70,7 @@ private:
   std::optional<Mark> mark;
 };
 
+// The error of a library's call in the stream, with the device's name, or that of a lost device.
+Error libraryError(Stream &stream, const Error &error);
+
 } // namespace mortise::cuda

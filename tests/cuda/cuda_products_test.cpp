@@ -34,50 +34,6 @@ struct Options {
   uint64_t skew = 0; // bytes by which inputs and outputs start behind a multiple of 256
 };
 
-// Runs the region with the extents of `graph`, and the interpreter on it.
-void runAndCompare(const Session &session, const Region &region, const MortiseGraph &graph, const Options &how) {
-  MortiseDevice *device = session.devices[0];
-  MortiseStream *stream = makeStream(device);
-  std::vector<std::vector<std::byte>> inputs(graph.input_count), wants(graph.output_count);
-  std::vector<MortiseAddress> in, out;
-  std::vector<std::pair<MortiseAddress, uint64_t>> owned;
-  const auto allocate = [&](size_t bytes) {
-    owned.push_back({makeMemory(device, bytes + how.skew + 256), bytes + how.skew + 256});
-    return owned.back().first + how.skew;
-  };
-  std::vector<const void *> given;
-  std::vector<void *> wanted;
-  for (size_t i = 0; i < graph.input_count; ++i) {
-    inputs[i].resize(byteSize(*graph.inputs[i]->type));
-    randomFill(*graph.inputs[i], i, inputs[i]);
-    in.push_back(allocate(inputs[i].size()));
-    if (!inputs[i].empty())
-      std::memcpy(pointer(in.back()), inputs[i].data(), inputs[i].size());
-    given.push_back(inputs[i].data());
-  }
-  for (size_t i = 0; i < graph.output_count; ++i) {
-    wants[i].resize(byteSize(*graph.outputs[i]->type));
-    out.push_back(allocate(wants[i].size()));
-    std::memset(pointer(out.back()), 0x5a, wants[i].size());
-    wanted.push_back(wants[i].data());
-  }
-  for (int round = 0; round < 2; ++round) {
-    const auto queued = region.enqueue(stream, in, out);
-    ASSERT_TRUE(queued) << queued.error().message << "\n" << testing::PrintToString(blasCalls("cublasLtMatmul"));
-    ASSERT_TRUE(reference::interpret(graph, given, wanted));
-    conformance::Judge judge(graph, given);
-    for (size_t i = 0; i < graph.output_count; ++i) {
-      const std::span got(pointer<std::byte>(out[i]), wants[i].size());
-      const auto text = judge.differences(i, got, wants[i]);
-      ASSERT_TRUE(text) << text.error().message;
-      EXPECT_EQ(*text, "") << region.text() << testing::PrintToString(blasCalls("cublasLtMatmul"));
-    }
-  }
-  for (const auto &[address, bytes] : owned)
-    freeMemory(device, address, bytes);
-  destroyStream(stream);
-}
-
 // The steps, and calls of the library in one run.
 struct Seen {
   std::string steps;
@@ -87,9 +43,9 @@ struct Seen {
 Seen computed(Network &network, const Options &how = {}) {
   const Session session;
   const std::shared_ptr<const Graph> graph = network.finish();
-  const Region region(session.devices[0], graph, how.precision);
+  Region region(session.devices[0], graph, how.precision);
   configureBlas("");
-  runAndCompare(session, region, graph->view(), how);
+  runAndCompare(session, region, graph->view(), how.skew);
   std::vector<std::string> calls = blasCalls("cublasLtMatmul");
   EXPECT_EQ(calls.size() % 2, 0u);
   calls.resize(calls.size() / 2); // of the first round
@@ -197,7 +153,7 @@ TEST(CudaProducts, OtherOperandsOfWideProductsAreConverted) {
     build(net);
     const Session session;
     const std::shared_ptr<const Graph> graph = net.finish();
-    const Region region(session.devices[0], graph);
+    Region region(session.devices[0], graph);
     configureBlas("");
     std::vector<MortiseAddress> in, out;
     for (size_t i = 0; i < graph->view().input_count; ++i)
@@ -236,7 +192,7 @@ TEST(CudaProducts, LinearWithABiasOfNarrowNumbers) {
     const ValueId bias = net.broadcast(widened(net, net.input(dtype, {8})), {16, 8}, {1});
     net.output(net.op("tanh", {net.op("convert", {net.op("add", {y, bias})}, {text("dtype", dtypeName(dtype))})}));
     const Session session;
-    const Region region(session.devices[0], net.finish());
+    Region region(session.devices[0], net.finish());
     EXPECT_EQ(region.steps, 2u);
     EXPECT_THAT(region.text(), StartsWith("cublaslt.matmul matmul 16x32x8\ncuda.pointwise "));
   }
@@ -386,7 +342,7 @@ TEST(CudaProducts, SymbolsMayHaveAnyValues) {
     Network network;
     build(network, batch, tokens);
     region.prepare({batch, tokens});
-    runAndCompare(session, region, network.finish()->view(), {});
+    runAndCompare(session, region, network.finish()->view());
   }
 }
 
@@ -475,9 +431,9 @@ TEST(CudaProducts, RandomDotsThroughRandomViews) {
     const Session session;
     const std::shared_ptr<const Graph> graph = net.finish();
     configureBlas("");
-    const Region region(session.devices[0], graph);
+    Region region(session.devices[0], graph);
     if (region.text().find("cuda.") == std::string::npos) {
-      runAndCompare(session, region, graph->view(), {});
+      runAndCompare(session, region, graph->view());
       ++compared;
     } else { // generated kernels compute nothing here: only whether the library accepts the calls
       MortiseStream *stream = makeStream(session.devices[0]);
@@ -505,7 +461,7 @@ TEST(CudaProducts, RandomDotsThroughRandomViews) {
 TEST(CudaProducts, OperandsThatTheLibraryCannotReadAreMadeDense) {
   const auto stepsOf = [](Network &net) {
     const Session session;
-    const Region region(session.devices[0], net.finish());
+    Region region(session.devices[0], net.finish());
     return region.text();
   };
   Network strided; // every second column
@@ -559,7 +515,7 @@ TEST(CudaProducts, KernelsStandAroundProducts) {
   net.output(x);
   const Session session;
   configureBlas("workspace=4096");
-  const Region region(session.devices[0], net.finish());
+  Region region(session.devices[0], net.finish());
   EXPECT_EQ(blasCalls("cublasLtMatmulAlgoGetHeuristic").size(), 1u); // equal products are prepared once
   EXPECT_THAT(region.text(), testing::MatchesRegex("(cuda[^\n]*\n(cuda[^\n]*\n)?cublaslt[^\n]*\n)+cuda[^\n]*\n"));
   EXPECT_LE(region.workspaceBytes, 3u * 4096); // steps share it
@@ -572,7 +528,7 @@ TEST(CudaProducts, AStateThatAProductReadsIsUpdatedAtTheEnd) {
   const ValueId state = net.input(MORTISE_F32, {8, 8}, MORTISE_VALUE_STATE);
   net.output(net.dot(state, net.input(MORTISE_F32, {8, 8}), {}, {}, {1}, {0}), 0);
   const Session session;
-  const Region region(session.devices[0], net.finish());
+  Region region(session.devices[0], net.finish());
   EXPECT_THAT(region.text(), AllOf(HasSubstr("cublaslt.matmul"), HasSubstr("cuda.copy")));
 }
 
@@ -689,7 +645,7 @@ TEST(CudaProducts, ACopyThatIsLoadedIsShared) {
   configureBlas(""); // loads the stand-in
   const Session session("", MORTISE_TEST_STAND_IN, "auto");
   EXPECT_EQ(propose(session.devices[0], product(MORTISE_F32, 8)->view()).candidates, 1u);
-  const Region region(session.devices[0], product(MORTISE_F32, 8));
+  Region region(session.devices[0], product(MORTISE_F32, 8));
   EXPECT_THAT(blasCalls("cublasLtCreate"), SizeIs(1));
   const Session older("version=12040", MORTISE_TEST_STAND_IN, "auto"); // this driver does not run that library
   EXPECT_THAT(propose(older.devices[0], product(MORTISE_F32, 8)->view()).detail, HasSubstr("(libcublasLt.so.12)"));
@@ -762,7 +718,7 @@ TEST(CudaProducts, NoAlgorithmIsAClearError) {
   const Session session;
   configureBlas("none");
   try {
-    const Region region(session.devices[0], product(MORTISE_F32, 8));
+    Region region(session.devices[0], product(MORTISE_F32, 8));
     FAIL();
   } catch (const Failed &failed) {
     EXPECT_EQ(failed.error.code, MORTISE_UNSUPPORTED);
@@ -776,7 +732,7 @@ TEST(CudaProducts, ALostDeviceIsFoundOut) {
   const Session session;
   MortiseStream *stream = makeStream(session.devices[0]);
   const MortiseAddress memory = makeMemory(session.devices[0], 4096);
-  const Region region(session.devices[0], product(MORTISE_F32, 8));
+  Region region(session.devices[0], product(MORTISE_F32, 8));
   configureBlas("fail=cublasLtMatmul:1:13");
   session.configure("fail=cuStreamQuery:1:700");
   const auto lost = region.enqueue(stream, {memory, memory + 256}, {memory + 1024});

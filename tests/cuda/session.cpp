@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "session.hpp"
 
+#include <mortise/conformance/error_bounds.hpp>
+#include <mortise/reference/interpreter.hpp>
 #include <mortise/runtime/registry.hpp>
 #include <mortise/symbols.hpp>
+
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <dlfcn.h>
 #include <filesystem>
 #include <mutex>
@@ -55,15 +60,18 @@ static void must(const Result<void> &result) {
     throw Failed(result.error());
 }
 
-Result<std::span<const MortiseDeviceInfo *const>> start(const std::string &driver, const std::string &products) {
+Result<std::span<const MortiseDeviceInfo *const>> start(const std::string &driver, const std::string &products,
+                                                        const std::string &convolutions) {
   setenv("MORTISE_CUDA_DRIVER", driver.c_str(), 1);
   setenv("MORTISE_CUDA_CUBLASLT", products.c_str(), 1);
-  const MortiseOption options[] = {{"driver", driver.c_str()}, {"cublaslt", products.c_str()}};
+  setenv("MORTISE_CUDA_CUDNN", convolutions.c_str(), 1);
+  const MortiseOption options[] = {
+      {"driver", driver.c_str()}, {"cublaslt", products.c_str()}, {"cudnn", convolutions.c_str()}};
   MortiseInitializeArgs initialize{};
   initialize.host = &loggingHost();
   initialize.plugin_path = MORTISE_TEST_CUDA_PLUGIN;
   initialize.options = options;
-  initialize.option_count = 2;
+  initialize.option_count = std::size(options);
   if (auto called = call(cudaPlugin().initialize, initialize); !called)
     return called.error();
   MortiseDevicesArgs found{};
@@ -78,10 +86,18 @@ static void *blas() {
   static void *handle = opened(MORTISE_TEST_BLAS_STAND_IN);
   return handle;
 }
-static void useQueue(StandInQueue queue) { reinterpret_cast<BlasUse>(dlsym(blas(), "blasStandInUse"))(queue); }
+static void *dnn() {
+  static void *handle = opened(MORTISE_TEST_DNN_STAND_IN);
+  return handle;
+}
+static void useQueue(StandInQueue queue) {
+  reinterpret_cast<BlasUse>(dlsym(blas(), "blasStandInUse"))(queue);
+  reinterpret_cast<DnnUse>(dlsym(dnn(), "dnnStandInUse"))(queue);
+}
 
 // A link of its own: the plugin finds devices once for each path, and the stand-in is one library for all.
-Session::Session(const std::string &settings, const std::string &library, const std::string &products) {
+Session::Session(const std::string &settings, const std::string &library, const std::string &products,
+                 const std::string &convolutions) {
   static std::atomic<int> number = 0;
   path = std::filesystem::temp_directory_path() /
          ("mortise-stand-in-" + std::to_string(getpid()) + "-" + std::to_string(number++) + ".so");
@@ -93,7 +109,7 @@ Session::Session(const std::string &settings, const std::string &library, const 
   useQueue(reinterpret_cast<StandInQueue>(symbol("standInQueue")));
   configure("devices=2 version=13000 " + settings);
   takeLog();
-  auto found = start(path, products);
+  auto found = start(path, products, convolutions);
   log = takeLog();
   if (found)
     for (const MortiseDeviceInfo *info : *found)
@@ -157,6 +173,22 @@ std::vector<std::string> blasCalls(const std::string &function) {
   return list;
 }
 std::string blasCounts() { return blasReport()[0]; }
+
+// ---- Convolutions
+
+void configureDnn(const std::string &settings) {
+  reinterpret_cast<DnnConfigure>(dlsym(dnn(), "dnnStandInConfigure"))(settings.c_str());
+}
+static std::vector<std::string> dnnReport() {
+  return linesOf(reinterpret_cast<DnnReport>(dlsym(dnn(), "dnnStandInReport"))());
+}
+std::vector<std::string> dnnLines(const std::string &word) {
+  std::vector<std::string> list = dnnReport();
+  list.erase(list.begin());
+  std::erase_if(list, [&](const std::string &line) { return line.find(word) == line.npos; });
+  return list;
+}
+std::string dnnCounts() { return dnnReport()[0]; }
 
 // ---- Handles
 
@@ -225,6 +257,7 @@ Region::Region(MortiseDevice *device, std::shared_ptr<const Graph> made, How how
   auto options = sized<MortiseCompileOptions>();
   options.precision = how.precision;
   options.mode = how.mode;
+  options.deterministic = how.deterministic;
   const MortiseOption chosen[] = {{"graphs", how.graphs}};
   MortiseCompileArgs args{};
   args.options = chosen;
@@ -276,6 +309,7 @@ void Region::bind(std::vector<MortiseAddress> inputs) {
   args.inputs = inputs.data();
   must(call(cudaPlugin().constants_bind, args));
   constants = args.constants;
+  packedBytes = args.packed_bytes;
 }
 
 void Region::endConstants() {
@@ -333,6 +367,56 @@ Result<void> Region::enqueueIn(MortiseAddress place, MortiseStream *stream, std:
   args.instance = instance;
   args.step_ns = stepNs;
   return call(cudaPlugin().enqueue, args);
+}
+
+void runAndCompare(const Session &session, Region &region, const MortiseGraph &graph, uint64_t skew) {
+  MortiseDevice *device = session.devices[0];
+  MortiseStream *stream = makeStream(device);
+  std::vector<std::vector<std::byte>> inputs(graph.input_count), wants(graph.output_count);
+  std::vector<MortiseAddress> in, out;
+  std::vector<std::pair<MortiseAddress, uint64_t>> owned;
+  const auto allocate = [&](size_t bytes) {
+    owned.push_back({makeMemory(device, bytes + skew + 256), bytes + skew + 256});
+    return owned.back().first + skew;
+  };
+  std::vector<const void *> given;
+  std::vector<void *> wanted;
+  for (size_t i = 0; i < graph.input_count; ++i) {
+    inputs[i].resize(byteSize(*graph.inputs[i]->type));
+    randomFill(*graph.inputs[i], i, inputs[i]);
+    in.push_back(allocate(inputs[i].size()));
+    if (!inputs[i].empty())
+      std::memcpy(pointer(in.back()), inputs[i].data(), inputs[i].size());
+    given.push_back(inputs[i].data());
+  }
+  for (size_t i = 0; i < graph.output_count; ++i) {
+    wants[i].resize(byteSize(*graph.outputs[i]->type));
+    out.push_back(allocate(wants[i].size()));
+    std::memset(pointer(out.back()), 0x5a, wants[i].size());
+    wanted.push_back(wants[i].data());
+  }
+  std::vector<MortiseAddress> constants(in.size());
+  for (size_t i = 0; i < graph.input_count; ++i)
+    if (graph.inputs[i]->flags & MORTISE_VALUE_CONSTANT)
+      constants[i] = in[i];
+  if (std::ranges::any_of(constants, [](MortiseAddress address) { return address != 0; }))
+    region.bind(constants);
+  for (int round = 0; round < 2; ++round) {
+    const auto queued = region.enqueue(stream, in, out);
+    ASSERT_TRUE(queued) << queued.error().message;
+    ASSERT_TRUE(reference::interpret(graph, given, wanted));
+    conformance::Judge judge(graph, given);
+    for (size_t i = 0; i < graph.output_count; ++i) {
+      const std::span got(pointer<std::byte>(out[i]), wants[i].size());
+      const auto text = judge.differences(i, got, wants[i]);
+      ASSERT_TRUE(text) << text.error().message;
+      EXPECT_EQ(*text, "") << region.text() << testing::PrintToString(blasCalls("cublasLtMatmul"))
+                           << testing::PrintToString(dnnLines("execute"));
+    }
+  }
+  for (const auto &[address, bytes] : owned)
+    freeMemory(device, address, bytes);
+  destroyStream(stream);
 }
 
 std::shared_ptr<const Graph> smallGraph() {

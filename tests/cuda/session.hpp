@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../../plugins/cuda/test/blas_stand_in.hpp"
+#include "../../plugins/cuda/test/dnn_stand_in.hpp"
 #include "../../plugins/cuda/test/driver_stand_in.hpp"
 #include "../cpu/network.hpp"
 
@@ -27,17 +28,19 @@ template <typename Args> Result<void> call(MortiseStatus *(*slot)(Args *), Args 
   return status.result();
 }
 
-// Starts the plugin with this driver and library of products, as the environment variables name them. The devices that
-// it finds.
+// Starts the plugin with this driver and these libraries, as the environment variables name them. The devices that it
+// finds.
 Result<std::span<const MortiseDeviceInfo *const>> start(const std::string &driver,
-                                                        const std::string &products = MORTISE_TEST_BLAS_STAND_IN);
+                                                        const std::string &products = MORTISE_TEST_BLAS_STAND_IN,
+                                                        const std::string &convolutions = MORTISE_TEST_DNN_STAND_IN);
 
 // The plugin with devices of its own: lost devices of other sessions do not matter.
 class Session {
 public:
   // `settings`: of the stand-in, as devices are found.
   explicit Session(const std::string &settings = "", const std::string &library = MORTISE_TEST_STAND_IN,
-                   const std::string &products = MORTISE_TEST_BLAS_STAND_IN);
+                   const std::string &products = MORTISE_TEST_BLAS_STAND_IN,
+                   const std::string &convolutions = MORTISE_TEST_DNN_STAND_IN);
   ~Session();
   Session(const Session &) = delete;
 
@@ -71,6 +74,11 @@ void configureBlas(const std::string &settings);
 std::vector<std::string> blasCalls(const std::string &function); // lines of its report
 std::string blasCounts();                                        // the first line
 
+// The stand-in for the library of convolutions. Lines of its report with this word.
+void configureDnn(const std::string &settings);
+std::vector<std::string> dnnLines(const std::string &word);
+std::string dnnCounts();
+
 // Handles that a test makes. Each function throws a status as Failed.
 MortiseStream *makeStream(MortiseDevice *device);
 void destroyStream(MortiseStream *stream);
@@ -86,6 +94,7 @@ class Region {
 public:
   struct How {
     int32_t precision = MORTISE_PRECISION_HIGHEST, mode = MORTISE_MODE_DEFAULT;
+    bool deterministic = false;
     const char *graphs = "on"; // the option
   };
   Region(MortiseDevice *device, std::shared_ptr<const Graph> graph, How how);
@@ -106,7 +115,7 @@ public:
   void prepare(std::vector<int64_t> values);
   std::string text() const; // of the steps, one a line
   size_t steps = 0;
-  uint64_t workspaceBytes = 0;
+  uint64_t workspaceBytes = 0, packedBytes = 0;
 
 private:
   void allocate();
@@ -121,6 +130,10 @@ private:
   std::vector<int64_t> symbols;
   MortiseAddress workspace = 0;
 };
+
+// Runs the region twice with the extents of `graph`, and the interpreter on it. Tensors start `skew` bytes behind a
+// multiple of 256.
+void runAndCompare(const Session &session, Region &region, const MortiseGraph &graph, uint64_t skew = 0);
 
 // exp(x + x) for x of f32[64, 128].
 std::shared_ptr<const Graph> smallGraph();

@@ -25,10 +25,19 @@ mkdir -p "$OUT"
 tar -xJf .gpu/bundle.tar.xz
 python3 frontend/torch/register.py build/release/python >/dev/null
 export PYTHONPATH="$PWD/build/release/python${PYTHONPATH:+:$PYTHONPATH}" HF_HUB_OFFLINE=1 PYTHONUNBUFFERED=1
-# The kit does not load PyTorch, whose copy of cuBLASLt the plugin would find.
-if [ -z "${MORTISE_CUDA_CUBLASLT:-}" ]; then
-  library=$(python3 -c "import pathlib, torch; print(next(iter(sorted(pathlib.Path(torch.__file__).parents[1].glob('nvidia/*/lib/libcublasLt.so.*'))), ''))")
-  [ -z "$library" ] || export MORTISE_CUDA_CUBLASLT=$library
+# The kit does not load PyTorch, whose copies of cuBLASLt and cuDNN the plugin would find.
+packages=$(python3 -c 'import pathlib, torch; print(pathlib.Path(torch.__file__).parents[1] / "nvidia")')
+library_of_pytorch() { find "$packages" -path "*/lib/$1" 2>/dev/null | sort | head -n 1; }
+[ -n "${MORTISE_CUDA_CUBLASLT:-}" ] || MORTISE_CUDA_CUBLASLT=$(library_of_pytorch 'libcublasLt.so.*')
+[ -n "${MORTISE_CUDA_CUDNN:-}" ] || MORTISE_CUDA_CUDNN=$(library_of_pytorch 'libcudnn.so.*')
+[ -z "$MORTISE_CUDA_CUBLASLT" ] || export MORTISE_CUDA_CUBLASLT
+if [ -n "$MORTISE_CUDA_CUDNN" ]; then # it looks for cuBLAS and NVRTC itself
+  export MORTISE_CUDA_CUDNN
+  for library in 'libcublas.so.*' 'libnvrtc.so.*'; do
+    found=$(library_of_pytorch "$library")
+    [ -z "$found" ] || LD_LIBRARY_PATH=$(dirname "$found")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  done
+  export LD_LIBRARY_PATH
 fi
 status=0
 

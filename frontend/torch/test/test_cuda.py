@@ -94,6 +94,101 @@ def test_work_is_ordered_with_the_callers_stream():
     assert x.eq(2.0**20 - 1).all()
 
 
+# ---- Convolutions
+
+FORMS = [  # channels of input and output, window, keywords
+    (3, 8, 7, {"stride": 2, "padding": 3}), (16, 24, 3, {"padding": 1}), (16, 8, 1, {}),
+    (12, 20, 3, {"padding": 2, "dilation": 2}), (16, 32, 3, {"groups": 4, "padding": 1}),
+    (16, 16, 3, {"groups": 16, "padding": 1}), (5, 7, 3, {"padding": 1}), (6, 10, 2, {"groups": 2}),
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@torch.no_grad()
+def test_convolutions(dtype, form):
+    channels, results, window, keywords = form
+    x = torch.randn(2, channels, 19, 17, device="cuda", dtype=dtype)
+    weight = torch.randn(results, channels // keywords.get("groups", 1), window, window, device="cuda", dtype=dtype)
+    bias = torch.randn(results, device="cuda", dtype=dtype)
+    assert_near_f64(lambda x, w: F.conv2d(x, w, **keywords), (x, weight))
+    for activation in (F.relu, F.silu):
+        assert_near_f64(lambda x, w, b, activation=activation: activation(F.conv2d(x, w, b, **keywords)), (x, weight, bias))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("rank", [1, 3])
+@torch.no_grad()
+def test_convolutions_of_lines_and_volumes(dtype, rank):
+    x, weight = (torch.randn(*dims, *[size] * rank, device="cuda", dtype=dtype) for dims, size in (((2, 16), 9), ((8, 16), 3)))
+    assert_near_f64(lambda x, w: F.relu((F.conv1d if rank == 1 else F.conv3d)(x, w, padding=1)), (x, weight))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("offset", [0, 1, 4])
+@torch.no_grad()
+def test_convolutions_of_tensors_at_any_address(dtype, offset):
+    """Also of channels last, whose strides results of eager keep."""
+    memory = torch.randn(2 * 16 * 9 * 9 + 8, device="cuda", dtype=dtype)
+    x, weight = memory[offset:offset + 2 * 16 * 9 * 9].view(2, 16, 9, 9), torch.randn(16, 16, 3, 3, device="cuda", dtype=dtype)
+    for given in (x, x.contiguous(memory_format=torch.channels_last)):
+        assert_near_f64(lambda x, w: F.conv2d(x, w, padding=1), (given, weight))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@torch.no_grad()
+def test_pools(dtype):
+    x = torch.randn(2, 6, 15, 14, device="cuda", dtype=dtype)
+    x[0, 0, 3, 3], x[1, 2, 5, 5] = float("inf"), float("nan")
+    found = torch.compile(lambda x: F.max_pool2d(x, 3, 2, 1), backend="mortise", options=OPTIONS)(x)
+    torch.testing.assert_close(found, F.max_pool2d(x, 3, 2, 1), rtol=0, atol=0, equal_nan=True)
+    assert torch_mortise.last_report()["coverage"] == 1
+    assert_near_f64(lambda x: F.avg_pool2d(x, 3, 2, 1), (x[1:, 3:],))
+
+
+class Residual(torch.nn.Module):
+    """A convolution with normalisation, a pool, and two blocks as in ResNet."""
+
+    def __init__(self, width=32):
+        super().__init__()
+        self.stem = torch.nn.Conv2d(3, width, 7, 2, 3, bias=False)
+        self.inner = torch.nn.ModuleList(torch.nn.Conv2d(width, width, 3, padding=1, bias=False) for _ in range(4))
+        self.norms = torch.nn.ModuleList(torch.nn.BatchNorm2d(width) for _ in range(5))
+        for norm in self.norms:
+            torch.nn.init.normal_(norm.running_mean, 0, 0.1)
+            torch.nn.init.uniform_(norm.running_var, 0.5, 2)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.norms[4](self.stem(x))), 3, 2, 1)
+        for i in (0, 2):
+            y = F.relu(self.norms[i](self.inner[i](x)))
+            x = F.relu(self.norms[i + 1](self.inner[i + 1](y)) + x)
+        return x.mean((2, 3))
+
+
+@pytest.mark.parametrize("graphs", ["on", "all", "off"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@torch.no_grad()
+def test_a_network_of_convolutions(dtype, graphs):
+    model = Residual().to("cuda", dtype).eval()
+    limits = {"rtol": 0.02, "atol": 0.02} if dtype == torch.bfloat16 else {"rtol": 1e-4, "atol": 1e-5}
+    compiled = torch.compile(model, backend="mortise", dynamic=False, options=OPTIONS | {"cuda.graphs": graphs})
+    for _ in range(4):
+        x = torch.randn(2, 3, 64, 64, device="cuda", dtype=dtype)
+        torch.testing.assert_close(compiled(x), model(x), **limits)
+    assert torch_mortise.last_report()["coverage"] == 1
+    model.norms[0].weight.mul_(2)  # what is computed from weights alone is computed again
+    torch.testing.assert_close(compiled(x), model(x), **limits)
+
+
+@torch.no_grad()
+def test_one_program_for_all_images():
+    weight, compiled = torch.randn(8, 16, 3, 3, device="cuda", dtype=torch.bfloat16), None
+    for batch, size in ((2, 9), (3, 12), (5, 31)):
+        x = torch.randn(batch, 16, size, size, device="cuda", dtype=torch.bfloat16)
+        compiled = assert_near_f64(lambda x, w: F.relu(F.conv2d(x, w, padding=1)), (x, weight), dynamic=True, compiled=compiled)
+
+
 # ---- Calls that are replayed as graphs
 
 

@@ -4,9 +4,9 @@
 // less aligned than was promised or a workspace that is too small, is an error here.
 #include "blas_stand_in.hpp"
 #include "../cublaslt.hpp"
+#include "numbers.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -17,6 +17,7 @@
 #include <vector>
 
 using namespace mortise::cuda::cublaslt;
+using namespace mortise::cuda::stand_in;
 
 namespace {
 
@@ -115,53 +116,11 @@ template <typename T> bool take(T &member, const void *value, size_t bytes) {
   return true;
 }
 
-size_t sizeOf(DataType type) { return type == R64F ? 8 : type == R32F ? 4 : 2; }
-
-double load(DataType type, const void *memory, int64_t at) {
-  const char *from = static_cast<const char *>(memory) + at * static_cast<int64_t>(sizeOf(type));
-  if (type == R64F) {
-    double value;
-    std::memcpy(&value, from, sizeof value);
-    return value;
-  }
-  if (type == R32F) {
-    float value;
-    std::memcpy(&value, from, sizeof value);
-    return static_cast<double>(value);
-  }
-  if (type == R16F) {
-    _Float16 value;
-    std::memcpy(&value, from, sizeof value);
-    return static_cast<double>(value);
-  }
-  uint16_t bits;
-  std::memcpy(&bits, from, sizeof bits);
-  const uint32_t wide = static_cast<uint32_t>(bits) << 16;
-  float value;
-  std::memcpy(&value, &wide, sizeof value);
-  return static_cast<double>(value);
+Number numberOf(DataType type) {
+  return type == R64F ? Number::F64 : type == R32F ? Number::F32 : type == R16F ? Number::F16 : Number::BF16;
 }
-
-void store(DataType type, void *memory, int64_t at, double value) {
-  char *to = static_cast<char *>(memory) + at * static_cast<int64_t>(sizeOf(type));
-  if (type == R64F) {
-    std::memcpy(to, &value, sizeof value);
-    return;
-  }
-  const auto narrow = static_cast<float>(value);
-  if (type == R32F) {
-    std::memcpy(to, &narrow, sizeof narrow);
-  } else if (type == R16F) {
-    const auto half = static_cast<_Float16>(narrow);
-    std::memcpy(to, &half, sizeof half);
-  } else {
-    uint32_t bits;
-    std::memcpy(&bits, &narrow, sizeof bits);
-    const uint16_t rounded =
-        std::isnan(narrow) ? 0x7fc0 : static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-    std::memcpy(to, &rounded, sizeof rounded);
-  }
-}
+double load(DataType type, const void *memory, int64_t at) { return load(numberOf(type), memory, at); }
+void store(DataType type, void *memory, int64_t at, double value) { store(numberOf(type), memory, at, value); }
 
 bool isAligned(const void *address, uint64_t alignment) {
   return reinterpret_cast<uintptr_t>(address) % alignment == 0;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "library.hpp"
-
 #include "cublaslt.hpp"
+
+#include "library.hpp"
+#include "shared_library.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <dlfcn.h>
 #include <iterator>
 #include <map>
 #include <mutex>
@@ -49,35 +49,17 @@ std::vector<std::string> namesFor(int driverVersion) {
   return names;
 }
 
-// Never closed. A copy that is there already (PyTorch's, say) is taken before another one is loaded beside it.
-Result<void *> openLibrary(const std::string &file, int driverVersion) {
-  std::vector<std::string> names = file == anyLibrary ? namesFor(driverVersion) : std::vector{file};
-  std::string reasons;
-  for (const int how : {RTLD_NOLOAD, 0})
-    for (const std::string &name : names) {
-      if (void *handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | how))
-        return handle;
-      const char *reason = dlerror();
-      if (how == 0)
-        reasons += (reasons.empty() ? "" : "; ") + std::string(reason ? reason : name);
-    }
-  return Error{MORTISE_NOT_FOUND, "expected cuBLASLt (" + names[0] + "), found none (" + reasons +
-                                      "); install it (pip install nvidia-cublas, or the CUDA toolkit) and name the "
-                                      "file in MORTISE_CUDA_CUBLASLT or its folder in LD_LIBRARY_PATH"};
-}
-
 Result<Functions> findFunctions(const std::string &file, int driverVersion) {
-  Result<void *> handle = openLibrary(file, driverVersion);
+  const std::vector<std::string> names = file == anyLibrary ? namesFor(driverVersion) : std::vector{file};
+  Result<void *> handle = openShared(names);
   if (!handle)
-    return handle.error();
+    return Error{handle.error().code,
+                 "expected cuBLASLt (" + names[0] + "), found none (" + handle.error().message +
+                     "); install it (pip install nvidia-cublas, or the CUDA toolkit) and name the file in "
+                     "MORTISE_CUDA_CUBLASLT or its folder in LD_LIBRARY_PATH"};
   Functions functions;
   std::string missing;
-  const auto find = [&](auto &member, const char *symbol) {
-    member = reinterpret_cast<std::remove_reference_t<decltype(member)>>(dlsym(*handle, symbol));
-    if (!member)
-      missing += (missing.empty() ? "" : ", ") + std::string(symbol);
-  };
-#define MORTISE_CUBLASLT_FIND(member, type, symbol) find(functions.member, symbol);
+#define MORTISE_CUBLASLT_FIND(member, type, symbol) findShared(*handle, symbol, functions.member, missing);
   MORTISE_CUBLASLT_FUNCTIONS(MORTISE_CUBLASLT_FIND)
 #undef MORTISE_CUBLASLT_FIND
   if (!missing.empty())
