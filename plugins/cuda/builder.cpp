@@ -5,7 +5,6 @@
 #include "window.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace mortise::cuda {
 
@@ -134,15 +133,26 @@ Result<bool> Builder::chooseProductOperands(const Call &call, const std::functio
 
 void Builder::findLevels() {
   levels.assign(region.value_count, Level::Literal);
+  // Symbols have no values yet when constants are bound.
+  const auto isBound = [](const MortiseValue &input) {
+    return (input.flags & MORTISE_VALUE_CONSTANT) && isStatic(*input.type);
+  };
+  const auto hasSymbols = [](const MortiseNode &node) {
+    return !std::all_of(node.results, node.results + node.result_count,
+                        [](const MortiseValue *result) { return isStatic(*result->type); }) ||
+           std::any_of(node.attributes, node.attributes + node.attribute_count,
+                       [](const MortiseAttribute *attribute) { return exprsOf(*attribute) != nullptr; });
+  };
   for (size_t i = 0; i < region.input_count; ++i)
-    levels[region.inputs[i]->index] =
-        region.inputs[i]->flags & MORTISE_VALUE_CONSTANT ? Level::Constant : Level::Variable;
+    levels[region.inputs[i]->index] = isBound(*region.inputs[i]) ? Level::Constant : Level::Variable;
   for (size_t n = 0; n < region.node_count; ++n) {
     const MortiseNode &node = *region.nodes[n];
     Level level = isProduct(node) || isConvolution(node) ? Level::Variable : Level::Literal;
     for (size_t i = 0; i < node.operand_count; ++i)
       if (node.operands[i])
         level = std::max(level, levels[node.operands[i]->index]);
+    if (level == Level::Constant && hasSymbols(node))
+      level = Level::Variable;
     for (size_t i = 0; i < node.result_count; ++i)
       levels[node.results[i]->index] = level;
   }
@@ -156,8 +166,7 @@ bool Builder::isPacked(const MortiseNode &node) const {
   const auto bytes = [](const MortiseValue &value) {
     double count = static_cast<double>(dtypeBits(value.type->dtype)) / 8;
     for (int32_t i = 0; i < value.type->rank; ++i)
-      count *= value.type->dims[i] == MORTISE_DYNAMIC ? std::numeric_limits<double>::infinity()
-                                                      : static_cast<double>(value.type->dims[i]);
+      count *= static_cast<double>(value.type->dims[i]); // no symbols, by findLevels
     return count;
   };
   double read = 0;

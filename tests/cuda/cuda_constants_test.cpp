@@ -47,6 +47,26 @@ TEST(CudaConstants, AreComputedWithWhenTheyAreBound) {
   destroyStream(stream);
 }
 
+// What depends on a symbol is computed by the call, whether the constant's extent is one or the result's.
+TEST(CudaConstants, WhatHasSymbolsWaitsForTheirValues) {
+  const Session session;
+  MortiseDevice *device = session.devices[0];
+  for (const bool isLong : {true, false}) {
+    Network net;
+    const ValueId x = net.input(MORTISE_F32, {30011, 128});
+    const ValueId w =
+        net.op("exp", {net.weight(isLong ? std::vector<int64_t>{30011, 128} : std::vector<int64_t>{128})});
+    net.output(net.op("add", {x, isLong ? w : net.broadcast(w, {30011, 128}, {1})}));
+    Region region(device, withSymbols(net.finish()->view(), {{30011, "batch", 0}}));
+    const MortiseAddress weight = makeMemory(device, bytes);
+    session.configure("");
+    region.bind({0, weight});
+    EXPECT_EQ(session.callsOf("cuLaunchKernel"), isLong ? 0U : 1U);
+    EXPECT_EQ(region.packedBytes, isLong ? 0U : 128 * sizeof(float));
+    freeMemory(device, weight, bytes);
+  }
+}
+
 TEST(CudaConstants, TheirMemoryIsFreedWithThem) {
   const Session session;
   MortiseDevice *device = session.devices[0];
