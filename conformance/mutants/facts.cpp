@@ -186,11 +186,14 @@ bool isCount(const Value &value) {
   return isCount(value, seen);
 }
 
-bool isOnlySquared(const Instruction &in) {
+bool hasUnseenSign(const Instruction &in) {
   return !in.use_empty() && all_of(in.users(), [&](const User *user) {
     const auto *call = dyn_cast<IntrinsicInst>(user);
+    const Intrinsic::ID id = call ? call->getIntrinsicID() : Intrinsic::not_intrinsic;
+    if (id == Intrinsic::fabs || id == Intrinsic::copysign)
+      return call->getArgOperand(0) == &in && (id == Intrinsic::fabs || call->getArgOperand(1) != &in);
     const bool multiplies = cast<Instruction>(user)->getOpcode() == Instruction::FMul ||
-                            (call && call->getIntrinsicID() == Intrinsic::fma && call->getArgOperand(2) != &in);
+                            (id == Intrinsic::fma && call->getArgOperand(2) != &in);
     return multiplies && user->getOperand(0) == &in && user->getOperand(1) == &in;
   });
 }

@@ -35,7 +35,7 @@ bool addsZero(const llvm::Instruction &in);
 // The integer is made of loops' counters and constants that are not negative, by sums and choices.
 bool isCount(const llvm::Value &value);
 
-// The sign of the value does not matter, because it is only multiplied with itself.
-bool isOnlySquared(const llvm::Instruction &in);
+// The sign of the value does not matter: it is only multiplied with itself, or given another one.
+bool hasUnseenSign(const llvm::Instruction &in);
 
 } // namespace mortise::mutants

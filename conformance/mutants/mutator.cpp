@@ -181,8 +181,8 @@ public:
     case Operator::MinusOne:
       return in.getNumOperands() > operand && in.getOperand(operand)->getType()->isIntOrIntVectorTy() &&
              !in.getOperand(operand)->getType()->isIntOrIntVectorTy(1) && constant(Added{-1});
-    case Operator::Negated:
-      return constant(Negated{});
+    case Operator::Negated: // of a selection the sign of the result changes
+      return !(isa<SelectInst>(in) && hasUnseenSign(in)) && constant(Negated{});
     case Operator::Digit:
       return constant(OtherDigit{});
     case Operator::IndexAbove:
@@ -283,7 +283,7 @@ private:
     const bool isCopySign = call && call->getIntrinsicID() == Intrinsic::copysign;
     if (!isCopySign && (!isa<BinaryOperator>(in) || in.isCommutative()))
       return false;
-    if (in.getOperand(0) == in.getOperand(1) || (in.getOpcode() == Instruction::FSub && isOnlySquared(in)))
+    if (in.getOperand(0) == in.getOperand(1) || (in.getOpcode() == Instruction::FSub && hasUnseenSign(in)))
       return false;
     if (isDone) {
       Value *first = in.getOperand(0);

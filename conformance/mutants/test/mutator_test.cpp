@@ -115,6 +115,7 @@ TEST(Mutator, MakesTheChangeThatItSays) {
 // The sites of a kernel with this body, with spaces around each.
 std::string sitesIn(const std::string &body) {
   Code code("declare float @llvm.fma.f32(float, float, float)\n"
+            "declare float @llvm.copysign.f32(float, float)\n"
             "define void @kernel(ptr %x, ptr %y, ptr %z, ptr %symbols, i64 %n) {\n" +
             body + "  ret void\n}");
   std::string text = " ";
@@ -171,6 +172,17 @@ TEST(Mutator, NumbersOfTheNarrowerTypeAreNotRounded) {
   };
   EXPECT_THAT(bfloat("fadd float %w, 0.0"), testing::Not(HasSubstr("precision")));
   EXPECT_THAT(bfloat("fadd float %w, 1.0"), HasSubstr("precision"));
+}
+
+TEST(Mutator, SignsThatAnotherOneReplaces) {
+  const auto chosen = [](const std::string &last) {
+    return sitesIn("  %a = load float, ptr %x\n  %b = load float, ptr %y\n  %less = fcmp olt float %a, %b\n"
+                   "  %c = select i1 %less, float 2.0, float %a\n  %s = " +
+                   last + "\n  store float %s, ptr %z\n");
+  };
+  EXPECT_THAT(chosen("call float @llvm.copysign.f32(float %c, float %a)"), testing::Not(HasSubstr("3.1/negated")));
+  EXPECT_THAT(chosen("call float @llvm.copysign.f32(float %a, float %c)"), HasSubstr("3.1/negated"));
+  EXPECT_THAT(chosen("fadd float %c, %a"), HasSubstr("3.1/negated"));
 }
 
 // Without the sign of a zero, x + 0 is x.
