@@ -303,7 +303,7 @@ Result<Doubles> putBound(const Subject &of) {
   const Renamed adding(of, "mode", "add");
   const Result<Doubles> factors = of.with([](size_t, double) { return 1; }, &adding.view());
   if (!factors)
-    return factors;
+    return factors.error();
   return productBound(of, [&](size_t i) { return (*factors)[i]; });
 }
 
@@ -564,8 +564,10 @@ Result<Doubles> quantizedLinearBound(const Subject &of) {
   alone.input_count = inputs.size();
   alone.outputs = results;
   Doubles w(static_cast<size_t>(k * n)), made(of.y.size());
+  if (n == 0)
+    return made;
   void *const to[] = {w.data()};
-  if (k != 0 && n != 0)
+  if (k != 0)
     if (Result<void> done = reference::interpretUnrounded(alone, from, to); !done)
       return done.error();
   const double roundings = static_cast<double>(k) + 3; // and the scale may be a factor of the sum
