@@ -3,6 +3,7 @@
 // values stay in the cache. Shows convex regions, a workspace, steps and parallel loops with mortise/plugin.hpp.
 #include <mortise/plugin.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 namespace {
@@ -124,13 +125,18 @@ struct Pointwise : mortise::PluginAdaptor<Pointwise> {
     const MortiseGraph &region = *args.region;
     auto kernel = std::make_unique<Kernel>();
     uint32_t temporaries = 0;
+    // Later instructions may read an input that an output overwrites, so that such an output is copied last.
+    std::vector<const MortiseValue *> overwritten(region.output_count);
+    for (size_t i = 0; i < region.alias_count; ++i)
+      overwritten[region.aliases[i]->output] = region.inputs[region.aliases[i]->input];
     for (size_t i = 0; i < region.value_count; ++i) {
       const MortiseValue &value = *region.values[i];
       const auto *output = std::find(region.outputs, region.outputs + region.output_count, &value);
+      const auto number = static_cast<uint32_t>(output - region.outputs);
       if (!value.producer)
         kernel->places.push_back({Place::Input, value.result_index});
-      else if (output != region.outputs + region.output_count)
-        kernel->places.push_back({Place::Output, static_cast<uint32_t>(output - region.outputs)});
+      else if (number < region.output_count && !overwritten[number])
+        kernel->places.push_back({Place::Output, number});
       else
         kernel->places.push_back({Place::Workspace, temporaries++});
     }
@@ -152,9 +158,13 @@ struct Pointwise : mortise::PluginAdaptor<Pointwise> {
         return mortise::Error{MORTISE_UNSUPPORTED,
                               "expected outputs of the region's own size, found " + mortise::typeString(*value.type)};
       const Place &place = kernel->places[value.index];
+      if (place.kind == Place::Input && overwritten[i] && overwritten[i] != &value)
+        return mortise::Error{MORTISE_UNSUPPORTED, "expected results to overwrite inputs, found another input"};
       if (place.kind != Place::Output || place.index != i)
         kernel->copies.push_back({value.index, i});
     }
+    std::stable_partition(kernel->copies.begin(), kernel->copies.end(),
+                          [&](const Copy &copy) { return !overwritten[copy.output]; });
     // Blocks run at the same time, so each has its own temporaries.
     kernel->workspace = mortise::ConstantExpr(int64_t(temporaries) * blocks(*kernel) * block * int64_t(sizeof(float)));
     double elements = static_cast<double>(kernel->count), count = static_cast<double>(nodes.size());
