@@ -26,6 +26,7 @@ std::string describe(const Registry &registry, const Config &config) {
                        {"version", plugin->version},
                        {"path", plugin->path},
                        {"ops", ops},
+                       {"no_device", plugin->deviceless},
                        {"isolated", plugin->isolated},
                        {"hidden", plugin->hidden}});
   }

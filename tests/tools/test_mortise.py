@@ -332,6 +332,17 @@ def test_doctor():
     assert "is TMPDIR writable?" in mortise("doctor", "--plugins", CPU, status=1, TMPDIR="/nonexistent")
 
 
+def test_a_plugin_says_why_it_has_no_device():
+    cuda = CPU.with_name("libmortise_cuda.so")
+    nowhere = {"MORTISE_CUDA_DRIVER": "/nowhere/libcuda.so"}
+    plugins = ("--plugins", f"{CPU}:{cuda}")
+    for said in (mortise("devices", *plugins, **nowhere), mortise("doctor", *plugins, "--device", "cpu", **nowhere)):
+        (line,) = [line for line in said.splitlines() if "/nowhere/libcuda.so" in line]
+        assert "no device" in line and "install the GPU's driver" in line
+    (plugin,) = [p for p in json.loads(mortise("devices", "--json", *plugins, **nowhere))["plugins"] if p["name"] == "cuda"]
+    assert "/nowhere/libcuda.so" in plugin["no_device"]
+
+
 @pytest.mark.parametrize("wrong, expected", [("a + b", "right: sum; not taken: product, softmax"),
                                              ("a + b * 1.01f", "BAD   device pointwise: a sum: exit status 1: output 0"),
                                              ("*(volatile float *)8 = a", "BAD   device pointwise: a sum: signal 11")])

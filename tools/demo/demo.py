@@ -241,9 +241,12 @@ def main() -> int:
         return 0
     import torch_mortise
 
-    installed = [device["name"] for device in torch_mortise.devices()]
+    there = torch_mortise.describe()
+    installed = [device["name"] for device in there["devices"]]
     if options.device not in ["auto", *installed]:
-        parser.error(f"argument --device: expected auto or one of {', '.join(installed)}; found {options.device!r}")
+        missing = "".join(f"; plugin {plugin['name']} has no device here: {plugin['no_device']}" for plugin in there["plugins"]
+                          if plugin["no_device"] and plugin["name"] == options.device.split(":")[0])
+        parser.error(f"argument --device: expected auto or one of {', '.join(installed)}; found {options.device!r}{missing}")
     begin = time.perf_counter()
     result = run(options)
     show(result, options.html)

@@ -178,6 +178,9 @@ int showDevices(const Host &host, bool json) {
       if (const std::vector<std::string> &hidden = device->plugin->hidden; !hidden.empty())
         std::cout << "    isolated, and so without " << runtime::join(hidden) << "\n";
     }
+    for (const runtime::Plugin *plugin : host.registry->plugins())
+      if (!plugin->deviceless.empty())
+        std::cout << "no device of plugin " << plugin->name << ": " << plugin->deviceless << "\n";
     for (const Json &copy : *copies)
       std::cout << "copies from " << copy["from"].get<std::string>() << " to " << copy["to"].get<std::string>() << ": "
                 << copy["text"].get<std::string>() << "\n";
@@ -211,7 +214,8 @@ int doctor(const Host &host, const std::string &plugins) {
               " settings; `mortise config show` lists them");
   host.registry->loadAll();
   for (const runtime::Plugin *plugin : host.registry->plugins())
-    report.good("plugin " + pluginText(*plugin));
+    report.good("plugin " + pluginText(*plugin) +
+                (plugin->deviceless.empty() ? "" : "; no device here: " + plugin->deviceless));
   for (const runtime::Rejected &plugin : host.registry->rejected())
     report.bad("plugin " + plugin.path + ": " + plugin.error.message);
   std::istringstream chosen(host.config.get("device"));

@@ -58,8 +58,8 @@ MORTISE_EXPORT void mortise_string_destroy(char *string);
 MORTISE_EXPORT MortiseStatus *mortise_session_create(const MortiseOption *options, size_t option_count,
                                                      MortiseSession **session);
 MORTISE_EXPORT void mortise_session_destroy(MortiseSession *session);
-/* Loads every plugin. JSON: {"plugins": [{"name", "vendor", "version", "path", "ops": {"acme.swizzle": SUMMARY}}],
- * "devices": [...], "rejected": [{"path", "code", "reason"}], "config":
+/* Loads every plugin. JSON: {"plugins": [{"name", "vendor", "version", "path", "ops": {"acme.swizzle": SUMMARY},
+ * "no_device": why it has none here, or ""}], "devices": [...], "rejected": [{"path", "code", "reason"}], "config":
  * [{"key","value","source"}]}. Free with mortise_string_destroy. */
 MORTISE_EXPORT MortiseStatus *mortise_session_describe(MortiseSession *session, char **json);
 
