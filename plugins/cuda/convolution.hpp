@@ -48,7 +48,6 @@ Result<ConvolutionNumbers> numbersOf(const ConvolutionShape &shape, const PerRol
 struct ConvolutionMemory {
   PerRole<MortiseAddress> addresses{};
   MortiseAddress workspace = 0;
-  auto operator<=>(const ConvolutionMemory &) const = default;
 };
 Result<void> queueConvolution(Stream &stream, const ConvolutionNumbers &numbers, const ConvolutionMemory &memory);
 

@@ -139,7 +139,7 @@ Result<void> Kernel::addCall(Schedule &schedule, const Step &step, size_t number
 Result<std::unique_ptr<Schedule>> Kernel::scheduleFor(std::span<const int64_t> symbols) const {
   Result<std::unique_ptr<Schedule>> schedule = numbersOf(steps, buffers, symbols);
   if (schedule && graphs != Graphs::Off)
-    (*schedule)->replays = Replays::of(device, steps, **schedule, graphs == Graphs::Products);
+    (*schedule)->replays = Replays::of(device, steps, **schedule, graphs == Graphs::Calls);
   return schedule;
 }
 

@@ -63,16 +63,13 @@ struct ConvolutionCall {
   bool deterministic = false; // equal operands give equal bits
   bool hasScale = false, hasBias = false, hasAddend = false;
   Activation activation = None;
-  int64_t groups = 1;
-  std::vector<int64_t> x, weight, result; // extents, in the order [N, C, spatial...]
+  std::vector<int64_t> x, weight, result; // extents, in the order [N, C, spatial...]; groups follow from them
   std::vector<int64_t> strides, padding, dilations;
-  bool isPlain() const { return !hasScale && !hasBias && !hasAddend && activation == None; }
   auto operator<=>(const ConvolutionCall &) const = default;
 };
 inline constexpr uint64_t convolutionAlignment = 16; // bytes, of all addresses
 struct ConvolutionAddresses {
   MortiseAddress x = 0, weight = 0, result = 0, scale = 0, bias = 0, addend = 0;
-  auto operator<=>(const ConvolutionAddresses &) const = default;
 };
 
 // One call, prepared on one device. Thread safe.

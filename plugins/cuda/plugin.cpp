@@ -158,7 +158,7 @@ private:
   static cuda::Graphs graphsFor(std::string_view wanted, int32_t mode) {
     if (wanted == "off" || mode == MORTISE_MODE_MAX_AUTOTUNE_NO_REPLAY)
       return cuda::Graphs::Off;
-    return wanted == "all" || mode == MORTISE_MODE_REDUCE_OVERHEAD ? cuda::Graphs::Products : cuda::Graphs::Kernels;
+    return wanted == "all" || mode == MORTISE_MODE_REDUCE_OVERHEAD ? cuda::Graphs::Calls : cuda::Graphs::Kernels;
   }
   static Result<void> checkPath(const char *name, const std::string &value,
                                 std::initializer_list<std::string_view> usual, const char *variable) {

@@ -10,7 +10,7 @@ namespace mortise::cuda {
 namespace {
 
 constexpr size_t fewestNodes = 4; // in all graphs: less is not worth recording
-constexpr size_t shortestRun = 2; // of nodes between two products: less costs less by itself
+constexpr size_t shortestRun = 2; // of nodes between two calls of libraries: less costs less by itself
 // Of one schedule: for so many workspaces, since each context of the host in flight has one of its own, and each
 // stream.
 constexpr size_t mostRecordings = 4;
@@ -83,13 +83,13 @@ public:
     }
   }
 
-  // For a call, after whose workspace and constants the recording is found. `alone`: per step, products that no graph
+  // For a call, after whose workspace and constants the recording is found. `alone`: per step, calls that no graph
   // gets. After an error the object is of no use.
   Result<void> record(const Addresses &addresses, const std::vector<bool> &alone);
   bool isRecorded() const { return !parts.empty(); }
   bool isFor(const Addresses &addresses) const;
-  // For the addresses of another call. The steps in `changing`, products, keep the graphs from being changed. After an
-  // error the object is of no use.
+  // For the addresses of another call. The steps in `changing`, calls of libraries, keep the graphs from being changed.
+  // After an error the object is of no use.
   Result<void> change(const Addresses &addresses, std::vector<size_t> &changing);
   Result<void> launch(Stream &stream, const Addresses &addresses) const;
 
@@ -320,12 +320,12 @@ Result<void> Replays::Recording::launch(Stream &stream, const Addresses &address
 // ---- All recordings of a schedule
 
 std::unique_ptr<Replays> Replays::of(Device &device, std::span<const Step> steps, const Schedule &schedule,
-                                     bool products) {
+                                     bool calls) {
   std::vector<bool> outside(steps.size());
   for (size_t i = 0; i < steps.size(); ++i) {
     const auto &work = steps[i].work;
     outside[i] =
-        (steps[i].isCall() && !products) || (std::holds_alternative<Copy>(work) && schedule.amounts[i] > mostBytes);
+        (steps[i].isCall() && !calls) || (std::holds_alternative<Copy>(work) && schedule.amounts[i] > mostBytes);
   }
   const std::vector<bool> in = inGraphs(steps, schedule, outside);
   size_t nodes = 0;
@@ -365,7 +365,7 @@ std::unique_ptr<Replays::Recording> Replays::take(const Addresses &addresses) {
   return fresh;
 }
 
-// In the place of one that these products keep from being changed. NULL: there were too many.
+// In the place of one that these calls keep from being changed. NULL: there were too many.
 std::unique_ptr<Replays::Recording> Replays::makeAnew(std::span<const size_t> changing) {
   std::lock_guard lock(mutex);
   for (const size_t step : changing)

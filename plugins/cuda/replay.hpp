@@ -3,9 +3,9 @@
 // lie elsewhere changes the parameters of the nodes that have their addresses; earlier launches keep theirs, also those
 // that have not happened yet, so that a graph need not wait for them.
 //
-// The library's products can only be captured, and while anything is captured a wait for the whole device in another
-// thread is an error. So they are queued between graphs, unless the user wants otherwise; then they are captured in the
-// first calls, and one whose addresses change is queued from then on.
+// Calls of libraries (products, convolutions) can only be captured, and while anything is captured a wait for the whole
+// device in another thread is an error. So they are queued between graphs, unless the user wants otherwise; then they
+// are captured in the first calls, and one whose addresses change is queued from then on.
 #pragma once
 
 #include "stream.hpp"
@@ -21,17 +21,16 @@ struct Step;
 
 // What becomes of a kernel's calls.
 enum class Graphs {
-  Off,      // every call queues the steps
-  Kernels,  // graphs have kernels and copies, and products are queued between them
-  Products, // products, too, which are captured in the first calls
+  Off,     // every call queues the steps
+  Kernels, // graphs have kernels and copies, and calls of libraries are queued between them
+  Calls,   // calls of libraries, too, which are captured when the kernel is first called
 };
 
 // The graphs of one schedule. Thread safe.
 class Replays {
 public:
-  // `products`: they may be captured. NULL where calls are cheaper without, or a graph cannot hold them.
-  static std::unique_ptr<Replays> of(Device &device, std::span<const Step> steps, const Schedule &schedule,
-                                     bool products);
+  // `calls`: those of libraries may be captured. NULL where calls are cheaper without, or a graph cannot hold them.
+  static std::unique_ptr<Replays> of(Device &device, std::span<const Step> steps, const Schedule &schedule, bool calls);
   Replays(const Replays &) = delete;
   ~Replays();
 

@@ -11,6 +11,16 @@
 
 namespace mortise::cuda {
 
+// Per value the node that alone uses it, once; NULL where there is none.
+inline std::vector<const MortiseNode *> soleUsersOf(const MortiseGraph &graph) {
+  std::vector<const MortiseNode *> users(graph.value_count);
+  for (size_t n = 0; n < graph.node_count; ++n)
+    for (size_t i = 0; i < graph.nodes[n]->operand_count; ++i)
+      if (const MortiseValue *operand = graph.nodes[n]->operands[i]; operand && operand->use_count == 1)
+        users[operand->index] = graph.nodes[n];
+  return users;
+}
+
 // The result is for the Builder alone: library calls may have operands that no op of a host has.
 class RegionRewriter : public GraphRewriter {
 public:

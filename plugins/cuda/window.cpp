@@ -123,11 +123,7 @@ bool WindowRewriter::concern(const MortiseGraph &graph) {
 WindowRewriter::WindowRewriter(const MortiseGraph &graph, Device &device, ConvolutionLibrary *library,
                                const MortiseCompileOptions &options)
     : graph(graph), device(device), library(library), options(options), typical(typicalValues(graph)),
-      soleUsers(graph.value_count), absorbed(graph.node_count) {
-  for (size_t n = 0; n < graph.node_count; ++n)
-    for (size_t i = 0; i < graph.nodes[n]->operand_count; ++i)
-      if (const MortiseValue *operand = graph.nodes[n]->operands[i]; operand && operand->use_count == 1)
-        soleUsers[operand->index] = graph.nodes[n];
+      soleUsers(soleUsersOf(graph)), absorbed(graph.node_count) {
   findPatterns();
 }
 
@@ -206,7 +202,6 @@ ConvolutionShape WindowRewriter::shapeOf(const Pattern &pattern, const Form &for
   shape.call.tensorFloats = mayRound && form.dtype == MORTISE_F32;
   shape.call.channelsLast = mayRound || isNarrow(node.results[0]->type->dtype); // as tensor cores read them
   shape.call.deterministic = options.deterministic != 0;
-  shape.call.groups = intAttribute(node, "groups");
   shape.call.strides = window.strides;
   shape.call.padding = window.padding;
   shape.call.dilations = window.dilations;

@@ -18,7 +18,7 @@ codegen::Support supportsPool(const MortiseNode &node);
 // shape, between nodes for what the library does not do. Where its kernels want channels last, its values are stored
 // so, and ops on elements that follow compute in that order, up to the next convolution: transposes are views. An
 // addition and a relu behind a convolution of f16 or bf16 are the library's as well. A pool becomes the largest, or the
-// sum, of slices, and a linear with a bias a convolution.
+// sum, of slices.
 class WindowRewriter : public RegionRewriter {
 public:
   static constexpr const char *shapeAttribute = "cuda.shape";

@@ -14,6 +14,7 @@ namespace {
 
 using testing::AllOf;
 using testing::Each;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -122,7 +123,8 @@ TEST(CudaConvolutions, AnAdditionBehindOneIsTheLibrarysToo) {
       EXPECT_EQ(region.steps, 1u) << region.text();
       configureDnn("");
       runAndCompare(session, region, graph->view());
-      EXPECT_THAT(dnnLines("execute"), Each(HasSubstr(relu ? "scale bias addend relu" : "scale bias addend")));
+      EXPECT_THAT(dnnLines("execute"),
+                  AllOf(SizeIs(2), Each(EndsWith(relu ? " scale bias addend relu" : " scale bias addend"))));
       EXPECT_THAT(dnnLines("WRONG"), IsEmpty());
     }
 }
@@ -219,7 +221,8 @@ TEST(CudaConvolutions, OnlyEnginesThatCompileRoundSums) {
       configureDnn("engine=fixed:-:0 engine=compiled:-:0");
       Region region(session.devices[0], graph);
       runAndCompare(session, region, graph->view());
-      EXPECT_THAT(dnnLines("execute"), Each(StartsWith(dtype == MORTISE_F32 ? "execute fixed" : "execute compiled")));
+      EXPECT_THAT(dnnLines("execute"),
+                  AllOf(SizeIs(2), Each(StartsWith(dtype == MORTISE_F32 ? "execute fixed" : "execute compiled"))));
     }
 }
 
@@ -343,15 +346,20 @@ TEST(CudaConvolutions, PoolsAreMadeOfSlicesBesideThem) {
 
 // ---- The library
 
+// Equal convolutions, one behind another.
+std::shared_ptr<const Graph> chainOf(int count) {
+  Network net;
+  ValueId x = net.input(MORTISE_F32, {1, 4, 6, 6});
+  for (int i = 0; i < count; ++i)
+    x = net.convolution(x, net.input(MORTISE_F32, {4, 4, 3, 3}), {1, 1}, {1, 1});
+  net.output(x);
+  return net.finish();
+}
+
 // Also when the region that they were prepared for is gone: preparing takes long.
 TEST(CudaConvolutions, EqualOnesArePreparedOnce) {
   const Session session;
-  Network net;
-  ValueId x = net.input(MORTISE_F32, {1, 4, 6, 6});
-  for (int i = 0; i < 3; ++i)
-    x = net.convolution(x, net.input(MORTISE_F32, {4, 4, 3, 3}), {1, 1}, {1, 1});
-  net.output(x);
-  const auto graph = net.finish();
+  const auto graph = chainOf(3);
   configureDnn("");
   for (int i = 0; i < 2; ++i)
     const Region region(session.devices[0], graph);
@@ -381,12 +389,7 @@ TEST(CudaConvolutions, ExtentsMayBeSymbols) {
 
 TEST(CudaConvolutions, AreCapturedWhereTheUserWantsGraphs) {
   const Session session;
-  Network net;
-  ValueId x = net.input(MORTISE_F32, {1, 4, 6, 6});
-  for (int i = 0; i < 5; ++i)
-    x = net.convolution(x, net.input(MORTISE_F32, {4, 4, 3, 3}), {1, 1}, {1, 1});
-  net.output(x);
-  const auto graph = net.finish();
+  const auto graph = chainOf(5);
   configureDnn("");
   for (const char *graphs : {"on", "all"}) {
     Region region(session.devices[0], graph, Region::How{.graphs = graphs});
@@ -399,47 +402,24 @@ TEST(CudaConvolutions, AreCapturedWhereTheUserWantsGraphs) {
 
 // ---- Refusals
 
-struct Refused {
-  int32_t reason = 0;
-  std::string detail;
-  size_t candidates = 0;
-};
-Refused propose(const Session &session, const MortiseGraph &graph) {
-  Refused answer;
-  const auto options = sized<MortiseCompileOptions>();
-  MortiseProposeArgs args{};
-  args.device = session.devices[0];
-  args.graph = &graph;
-  args.compile_options = &options;
-  args.sink = &answer;
-  args.add = [](void *sink, const MortiseCandidate *) { ++static_cast<Refused *>(sink)->candidates; };
-  args.refuse = [](void *sink, uint32_t, int32_t reason, const char *detail) {
-    auto &to = *static_cast<Refused *>(sink);
-    to.reason = reason;
-    to.detail = detail;
-  };
-  EXPECT_TRUE(call(cudaPlugin().propose, args));
-  return answer;
-}
-
 std::shared_ptr<const Graph> oneConvolution(const Form &form, int32_t dtype = MORTISE_F32) {
   Network net;
   net.output(convolved(net, form, dtype));
   return net.finish();
 }
 
-TEST(CudaConvolutions, WhatThePluginLacksIsRefused) {
+TEST(CudaConvolutions, WhatThePluginLacksIsAnswer) {
   const Session session;
-  EXPECT_EQ(propose(session, oneConvolution(image, MORTISE_BF16)->view()).candidates, 1u);
-  EXPECT_EQ(propose(session, oneConvolution(image, MORTISE_F64)->view()).reason, MORTISE_REASON_DTYPE);
+  EXPECT_EQ(propose(session.devices[0], oneConvolution(image, MORTISE_BF16)->view()).candidates, 1u);
+  EXPECT_EQ(propose(session.devices[0], oneConvolution(image, MORTISE_F64)->view()).reason, MORTISE_REASON_DTYPE);
   Form nothing = image;
   nothing.x[1] = nothing.weight[1] = 0;
-  EXPECT_EQ(propose(session, oneConvolution(nothing)->view()).reason, MORTISE_REASON_SIZE);
+  EXPECT_EQ(propose(session.devices[0], oneConvolution(nothing)->view()).reason, MORTISE_REASON_SIZE);
   Network large;
   large.output(large.op("max_pool", {large.input(MORTISE_F32, {1, 1, 20, 20})},
                         {ints("window", {9, 9}), ints("strides", {1, 1}), ints("low", {0, 0}), ints("high", {0, 0}),
                          ints("dilations", {1, 1})}));
-  const Refused pool = propose(session, large.finish()->view());
+  const Answer pool = propose(session.devices[0], large.finish()->view());
   EXPECT_EQ(pool.reason, MORTISE_REASON_SIZE);
   EXPECT_THAT(pool.detail, HasSubstr("at most 64 elements"));
 }
@@ -447,9 +427,9 @@ TEST(CudaConvolutions, WhatThePluginLacksIsRefused) {
 TEST(CudaConvolutions, WithoutTheLibraryTheRefusalSaysWhatToInstall) {
   const auto answer = [](const char *library) {
     const Session session("", MORTISE_TEST_STAND_IN, MORTISE_TEST_BLAS_STAND_IN, library);
-    return propose(session, oneConvolution(image)->view());
+    return propose(session.devices[0], oneConvolution(image)->view());
   };
-  const Refused absent = answer("/nowhere/libcudnn.so.9");
+  const Answer absent = answer("/nowhere/libcudnn.so.9");
   EXPECT_EQ(absent.candidates, 0u);
   EXPECT_EQ(absent.reason, MORTISE_REASON_HARDWARE);
   EXPECT_THAT(absent.detail, AllOf(HasSubstr("/nowhere/libcudnn.so.9"), HasSubstr("pip install nvidia-cudnn-cu13"),
@@ -461,7 +441,7 @@ TEST(CudaConvolutions, WithoutTheLibraryTheRefusalSaysWhatToInstall) {
 TEST(CudaConvolutions, TheCopyThatTheProcessHasIsTaken) {
   const Session session("", MORTISE_TEST_STAND_IN, MORTISE_TEST_BLAS_STAND_IN, "auto");
   configureDnn(""); // by which the stand-in is loaded
-  EXPECT_EQ(propose(session, oneConvolution(image)->view()).candidates, 1u);
+  EXPECT_EQ(propose(session.devices[0], oneConvolution(image)->view()).candidates, 1u);
 }
 
 } // namespace

@@ -419,6 +419,37 @@ void runAndCompare(const Session &session, Region &region, const MortiseGraph &g
   destroyStream(stream);
 }
 
+Answer propose(MortiseDevice *device, const MortiseGraph &graph, int32_t precision) {
+  Answer answer;
+  auto options = sized<MortiseCompileOptions>();
+  options.precision = precision;
+  MortiseProposeArgs args{};
+  args.device = device;
+  args.graph = &graph;
+  args.compile_options = &options;
+  args.sink = &answer;
+  args.add = [](void *sink, const MortiseCandidate *candidate) {
+    auto &to = *static_cast<Answer *>(sink);
+    ++to.candidates;
+    to.costNs = candidate->cost_ns;
+    to.flops = candidate->flops;
+  };
+  args.refuse = [](void *sink, uint32_t, int32_t reason, const char *detail) {
+    auto &to = *static_cast<Answer *>(sink);
+    to.reason = reason;
+    to.detail = detail;
+  };
+  EXPECT_TRUE(call(cudaPlugin().propose, args));
+  return answer;
+}
+
+std::shared_ptr<const Graph> product(int32_t dtype, int64_t size, bool bias) {
+  Network net;
+  net.output(net.linear(net.input(dtype, {size, size}), net.input(dtype, {size, size}),
+                        bias ? net.input(dtype, {size}) : ir::noValue));
+  return net.finish();
+}
+
 std::shared_ptr<const Graph> smallGraph() {
   Network net;
   const ValueId x = net.input(MORTISE_F32, {64, 128});

@@ -135,6 +135,17 @@ private:
 // multiple of 256.
 void runAndCompare(const Session &session, Region &region, const MortiseGraph &graph, uint64_t skew = 0);
 
+// What the plugin proposes for a graph: detail and reason of the last refusal, and the cost of the last candidate.
+struct Answer {
+  int32_t reason = 0;
+  std::string detail;
+  size_t candidates = 0;
+  double costNs = 0, flops = 0;
+};
+Answer propose(MortiseDevice *device, const MortiseGraph &graph, int32_t precision = MORTISE_PRECISION_HIGHEST);
+
+// A linear of two matrices of so many rows and columns, and a bias.
+std::shared_ptr<const Graph> product(int32_t dtype, int64_t size, bool bias = false);
 // exp(x + x) for x of f32[64, 128].
 std::shared_ptr<const Graph> smallGraph();
 inline constexpr uint64_t smallBytes = 64 * 128 * 4;

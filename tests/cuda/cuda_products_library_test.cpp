@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The library of products: which is taken, what it refuses, and what a product costs.
+#include "session.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+namespace mortise::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+TEST(CudaProducts, AreProposedWithTheirCost) {
+  const Session session;
+  const auto cost = [&](int32_t dtype, int32_t precision = MORTISE_PRECISION_HIGHEST) {
+    const Answer answer = propose(session.devices[0], product(dtype, 8192)->view(), precision);
+    EXPECT_EQ(answer.candidates, 1u) << answer.detail;
+    EXPECT_EQ(answer.flops, 2.0 * 8192 * 8192 * 8192);
+    return answer.costNs;
+  };
+  EXPECT_GT(cost(MORTISE_F32), 5 * cost(MORTISE_F32, MORTISE_PRECISION_HIGH));
+  EXPECT_GT(cost(MORTISE_F32), 10 * cost(MORTISE_F16));
+  EXPECT_NEAR(cost(MORTISE_F16), 2.0 * 8192 * 8192 * 8192 / 0.7e15 * 1e9, 1e6);
+}
+
+TEST(CudaProducts, WhatTheLibraryLacksIsRefused) {
+  const Session session;
+  Answer answer;
+  for (const int32_t dtype : {MORTISE_F64, MORTISE_F16, MORTISE_BF16}) { // a bias
+    answer = propose(session.devices[0], product(dtype, 8, true)->view());
+    EXPECT_EQ(answer.reason, MORTISE_REASON_DTYPE);
+    EXPECT_THAT(answer.detail, HasSubstr("decomposition"));
+  }
+  Network net;
+  net.output(net.dot(net.input(MORTISE_I32, {4, 4}), net.input(MORTISE_I32, {4, 4}), {}, {}, {1}, {0}));
+  answer = propose(session.devices[0], net.finish()->view());
+  EXPECT_EQ(answer.reason, MORTISE_REASON_DTYPE);
+}
+
+TEST(CudaProducts, WithoutTheLibraryTheRefusalSaysWhatToInstall) {
+  const Session absent("", MORTISE_TEST_STAND_IN, "/nowhere/libcublasLt.so.13");
+  Answer answer = propose(absent.devices[0], product(MORTISE_F32, 8)->view());
+  EXPECT_EQ(answer.candidates, 0u);
+  EXPECT_EQ(answer.reason, MORTISE_REASON_HARDWARE);
+  EXPECT_THAT(answer.detail, AllOf(HasSubstr("/nowhere/libcublasLt.so.13"), HasSubstr("pip install nvidia-cublas"),
+                                   HasSubstr("MORTISE_CUDA_CUBLASLT")));
+  const Session other("", MORTISE_TEST_STAND_IN, "libm.so.6");
+  answer = propose(other.devices[0], product(MORTISE_F32, 8)->view());
+  EXPECT_EQ(answer.reason, MORTISE_REASON_HARDWARE);
+  EXPECT_THAT(answer.detail, HasSubstr("cublasLtMatmul"));
+  const Session off("", MORTISE_TEST_STAND_IN, "off");
+  answer = propose(off.devices[0], product(MORTISE_F32, 8)->view());
+  EXPECT_EQ(answer.reason, MORTISE_REASON_OPTION);
+  const Region compiled(off.devices[0], smallGraph()); // all else works
+}
+
+// PyTorch's, in most processes.
+TEST(CudaProducts, ACopyThatIsLoadedIsShared) {
+  configureBlas(""); // loads the stand-in
+  const Session session("", MORTISE_TEST_STAND_IN, "auto");
+  EXPECT_EQ(propose(session.devices[0], product(MORTISE_F32, 8)->view()).candidates, 1u);
+  Region region(session.devices[0], product(MORTISE_F32, 8));
+  EXPECT_THAT(blasCalls("cublasLtCreate"), SizeIs(1));
+  const Session older("version=12040", MORTISE_TEST_STAND_IN, "auto"); // this driver does not run that library
+  EXPECT_THAT(propose(older.devices[0], product(MORTISE_F32, 8)->view()).detail, HasSubstr("(libcublasLt.so.12)"));
+}
+
+TEST(CudaProducts, OnlyTheEnvironmentNamesAnotherLibrary) {
+  (void)start("/nowhere/else.so", "auto");
+  const MortiseOption options[] = {{"cublaslt", "/tmp/from-a-clone.so"}};
+  MortiseInitializeArgs args{};
+  args.host = detail::hostTable;
+  args.options = options;
+  args.option_count = 1;
+  const auto refused = call(cudaPlugin().initialize, args);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("MORTISE_CUDA_CUBLASLT"));
+}
+
+TEST(CudaProducts, EveryFailureOfTheLibraryIsAStatusAndLeavesNothing) {
+  const auto graph = product(MORTISE_F32, 8, true);
+  struct Injected {
+    int status;
+    MortiseCode code;
+  };
+  for (const char *function :
+       {"cublasLtCreate", "cublasLtMatmulDescCreate", "cublasLtMatmulDescSetAttribute", "cublasLtMatrixLayoutCreate",
+        "cublasLtMatmulPreferenceCreate", "cublasLtMatmulPreferenceSetAttribute", "cublasLtMatmulAlgoGetHeuristic",
+        "cublasLtMatmul"})
+    for (const Injected &injected : {Injected{1, MORTISE_VERSION_MISMATCH},
+                                     {3, MORTISE_OUT_OF_MEMORY},
+                                     {14, MORTISE_INTERNAL},
+                                     {15, MORTISE_UNSUPPORTED},
+                                     {77, MORTISE_INTERNAL}})
+      for (const int number : {1, 2, 3}) {
+        SCOPED_TRACE(function + std::string(" ") + std::to_string(injected.status) + " " + std::to_string(number));
+        const Session session;
+        MortiseDevice *device = session.devices[0];
+        MortiseStream *stream = makeStream(device);
+        const MortiseAddress memory = makeMemory(device, 4096);
+        const std::string before = blasCounts();
+        configureBlas("fail=" + std::string(function) + ":" + std::to_string(number) + ":" +
+                      std::to_string(injected.status));
+        const auto run = [&]() -> Result<void> {
+          try {
+            const Region region(device, graph);
+            return region.enqueue(stream, {memory, memory + 256, memory + 512 + 4}, {memory + 1024});
+          } catch (const Failed &failed) {
+            return failed.error;
+          }
+        };
+        const Result<void> done = run();
+        if (!done) {
+          EXPECT_EQ(done.error().code, injected.code);
+          EXPECT_THAT(done.error().message, AllOf(HasSubstr(function), HasSubstr("cuda:0")));
+        }
+        EXPECT_TRUE(!done || blasCalls(function).size() < static_cast<size_t>(number));
+        configureBlas("");
+        EXPECT_EQ(blasCounts(), before);
+        MortiseStreamArgs args{};
+        args.stream = stream;
+        ASSERT_TRUE(call(cudaPlugin().stream_reset, args));
+        const auto again = run();
+        EXPECT_TRUE(again) << again.error().message;
+        EXPECT_EQ(blasCounts(), before);
+        freeMemory(device, memory, 4096);
+        destroyStream(stream);
+      }
+}
+
+TEST(CudaProducts, NoAlgorithmIsAClearError) {
+  const Session session;
+  configureBlas("none");
+  try {
+    Region region(session.devices[0], product(MORTISE_F32, 8));
+    FAIL();
+  } catch (const Failed &failed) {
+    EXPECT_EQ(failed.error.code, MORTISE_UNSUPPORTED);
+    EXPECT_THAT(failed.error.message, AllOf(HasSubstr("matmul"), HasSubstr("other extents")));
+  }
+  configureBlas("");
+}
+
+// The library's own errors do not tell that the device is lost.
+TEST(CudaProducts, ALostDeviceIsFoundOut) {
+  const Session session;
+  MortiseStream *stream = makeStream(session.devices[0]);
+  const MortiseAddress memory = makeMemory(session.devices[0], 4096);
+  Region region(session.devices[0], product(MORTISE_F32, 8));
+  configureBlas("fail=cublasLtMatmul:1:13");
+  session.configure("fail=cuStreamQuery:1:700");
+  const auto lost = region.enqueue(stream, {memory, memory + 256}, {memory + 1024});
+  ASSERT_FALSE(lost);
+  EXPECT_EQ(lost.error().code, MORTISE_DEVICE_LOST);
+  EXPECT_THAT(lost.error().message, HasSubstr("CUBLAS_STATUS_EXECUTION_FAILED"));
+  configureBlas("");
+  EXPECT_THROW(destroyStream(stream), Failed); // its memory is given back all the same
+}
+
+} // namespace
+} // namespace mortise::test
