@@ -45,6 +45,13 @@ Result<void> Device::start() {
   return {};
 }
 
+// Extensions that code and calls need of drivers that have not got them in their core; asked for where they are.
+static constexpr const char *extensions[] = {
+    VK_KHR_8BIT_STORAGE_EXTENSION_NAME,          VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME,
+    VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME, VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME,
+    VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME,
+};
+
 Result<void> Device::create() {
   const float priority = 1;
   VkDeviceQueueCreateInfo queueInfo{};

@@ -45,7 +45,6 @@ public:
   const MortiseDeviceInfo &info() const { return description; }
   const codegen::SimtTarget &target() const { return chip; }
   uint32_t ordinal() const { return description.ordinal; }
-  uint32_t mostBlocks() const { return properties.limits.maxComputeWorkGroupCount[0]; } // of one dispatch
   bool hasF64() const { return hasDoubles; }
   uint32_t subgroupSize() const { return subgroup; } // that pipelines have to ask for; 0: any
 

@@ -14,22 +14,17 @@ namespace {
 
 // A chain of structures that asks for properties.
 struct Properties {
-  VkPhysicalDeviceProperties2 all{};
-  VkPhysicalDeviceIDProperties id{};
-  VkPhysicalDeviceFloatControlsProperties floats{};
+  VkPhysicalDeviceProperties2 all{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+  VkPhysicalDeviceIDProperties id{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES};
+  VkPhysicalDeviceFloatControlsProperties floats{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES};
   VkPhysicalDeviceDriverProperties driver{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES,
                                           .driverID = VK_DRIVER_ID_MAX_ENUM};
-  VkPhysicalDeviceMaintenance3Properties sizes{};
-  VkPhysicalDeviceSubgroupProperties subgroups{};
-  VkPhysicalDeviceSubgroupSizeControlProperties subgroupSizes{};
+  VkPhysicalDeviceMaintenance3Properties sizes{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
+  VkPhysicalDeviceSubgroupProperties subgroups{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
+  VkPhysicalDeviceSubgroupSizeControlProperties subgroupSizes{
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
   explicit Properties(const Driver &calls, VkPhysicalDevice device) {
-    all.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
-    id.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES;
-    floats.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES;
-    sizes.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES;
     all.pNext = &id, id.pNext = &floats, floats.pNext = &driver, driver.pNext = &sizes;
-    subgroups.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
-    subgroupSizes.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES;
     sizes.pNext = &subgroups, subgroups.pNext = &subgroupSizes;
     calls.GetPhysicalDeviceProperties2(device, &all);
   }
@@ -101,16 +96,19 @@ Result<codegen::VulkanFeatures> Device::features() {
   result.doubles = can.all.features.shaderFloat64 && result.f64.specials && result.f64.nearest &&
                    (result.f64.denormals || known.keepsSubnormals);
   result.exactQuotients = known.exactQuotients && reliance.arithmetic;
-  // Whole subgroups of one size.
-  const VkShaderStageFlags stage = VK_SHADER_STAGE_COMPUTE_BIT;
-  if (reliance.subgroups && can.subgroups.computeFullSubgroups && can.subgroups.subgroupSizeControl &&
-      (has.subgroupSizes.requiredSubgroupSizeStages & stage) && (has.subgroups.supportedStages & stage) &&
-      (has.subgroups.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) && has.subgroups.subgroupSize <= 64)
-    result.subgroup = has.subgroups.subgroupSize;
   result.sharedBytes = properties.limits.maxComputeSharedMemorySize;
   result.argumentBytes = std::min(properties.limits.maxPushConstantsSize, 256U);
   result.blockThreads =
       std::min(properties.limits.maxComputeWorkGroupInvocations, properties.limits.maxComputeWorkGroupSize[0]);
+  // Whole subgroups of one size, of which the largest block has no more than it may.
+  const VkShaderStageFlags stage = VK_SHADER_STAGE_COMPUTE_BIT;
+  const uint32_t size = has.subgroups.subgroupSize;
+  if (reliance.subgroups && can.subgroups.computeFullSubgroups && can.subgroups.subgroupSizeControl &&
+      (has.subgroupSizes.requiredSubgroupSizeStages & stage) && (has.subgroups.supportedStages & stage) &&
+      (has.subgroups.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) &&
+      size <= codegen::VulkanFeatures::mostSubgroup &&
+      uint64_t(size) * has.subgroupSizes.maxComputeWorkgroupSubgroups >= result.blockThreads)
+    result.subgroup = size;
   return result;
 }
 

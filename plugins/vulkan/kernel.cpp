@@ -10,7 +10,8 @@
 
 namespace mortise::vulkan {
 
-static constexpr uint64_t mostBlocks = (1u << 31) - 1; // of a grid, whose blocks have numbers of 32 bits
+static constexpr uint64_t gridRow = codegen::VulkanFeatures::gridRow, mostRows = 65535;
+static constexpr uint64_t mostBlocks = mostRows * gridRow - 1; // of a grid
 
 // ---- Compilation
 
@@ -52,8 +53,9 @@ Result<std::unique_ptr<Schedule>> Kernel::scheduleFor(std::span<const int64_t> s
         if (!blocks)
           return Error{blocks.error().code, step.name + ": " + blocks.error().message};
         if (*blocks > mostBlocks)
-          return Error{MORTISE_UNSUPPORTED, step.name + ": expected a grid of at most 2147483647 blocks, found " +
-                                                std::to_string(*blocks) + "; run the graph on smaller tensors"};
+          return Error{MORTISE_UNSUPPORTED, step.name + ": expected a grid of at most " + std::to_string(mostBlocks) +
+                                                " blocks, found " + std::to_string(*blocks) +
+                                                "; run the graph on smaller tensors"};
         schedule->grids[i].push_back(*blocks);
       }
       schedule->amounts.push_back(std::ranges::max(schedule->grids[i]));
@@ -150,10 +152,11 @@ Result<void> recordLaunch(Device &device, Device::Commands &commands, const Laun
       device.barrier(commands);
     isFirst = false;
     calls.CmdBindPipeline(commands.handle, VK_PIPELINE_BIND_POINT_COMPUTE, (**pipelines)[i]);
-    for (uint64_t done = 0; done < grids[i]; done += device.mostBlocks()) {
-      const uint64_t blocks = std::min<uint64_t>(grids[i] - done, device.mostBlocks());
-      calls.CmdDispatchBase(commands.handle, static_cast<uint32_t>(done), 0, 0, static_cast<uint32_t>(blocks), 1, 1);
-    }
+    const auto rows = static_cast<uint32_t>(grids[i] / gridRow), rest = static_cast<uint32_t>(grids[i] % gridRow);
+    if (rows > 0)
+      calls.CmdDispatchBase(commands.handle, 0, 0, 0, gridRow, rows, 1);
+    if (rest > 0)
+      calls.CmdDispatchBase(commands.handle, 0, rows, 0, rest, 1, 1);
   }
   return {};
 }

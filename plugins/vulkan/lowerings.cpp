@@ -31,12 +31,14 @@ private:
   static std::span<const MortiseValue *const> operandsOf(const MortiseNode &node) {
     return {node.operands, node.operand_count};
   }
+  double extent(const Dim &dim) const {
+    const Result<int64_t> number = dim.evaluate(symbols);
+    return number ? static_cast<double>(std::max<int64_t>(*number, 0)) : 1;
+  }
   double elements(const MortiseValue &value) const {
     double count = 1;
-    for (const Dim &dim : dimsOf(*value.type)) {
-      const Result<int64_t> number = dim.evaluate(symbols);
-      count *= number ? static_cast<double>(std::max<int64_t>(*number, 0)) : 1;
-    }
+    for (const Dim &dim : dimsOf(*value.type))
+      count *= extent(dim);
     return count;
   }
   double bytes(const MortiseValue &value) const {
@@ -45,19 +47,12 @@ private:
   double productFlops(const MortiseNode &node) const {
     const std::vector<Dim> dims = dimsOf(*node.operands[0]->type);
     double terms = 1;
-    const auto sums = [&](size_t axis) {
-      const Result<int64_t> number = dims[axis].evaluate(symbols);
-      terms *= number ? static_cast<double>(std::max<int64_t>(*number, 0)) : 1;
-    };
     if (isOp(node, Op::Linear))
-      sums(dims.size() - 1);
+      terms = extent(dims.back());
     for (const int64_t axis : intsAttribute(node, "lhs_contract"))
-      sums(static_cast<size_t>(axis));
-    if (isOp(node, Op::Convolution)) { // the terms of one result are a weight of each output channel
-      const std::vector<Dim> weights = dimsOf(*node.operands[1]->type);
-      const Result<int64_t> outputs = weights[0].evaluate(symbols);
-      terms = elements(*node.operands[1]) / static_cast<double>(std::max<int64_t>(outputs ? *outputs : 1, 1));
-    }
+      terms *= extent(dims[static_cast<size_t>(axis)]);
+    if (isOp(node, Op::Convolution)) // the terms of one result are a weight of each output channel
+      terms = elements(*node.operands[1]) / std::max(extent(dimsOf(*node.operands[1]->type)[0]), 1.0);
     return 2 * elements(*node.results[0]) * terms;
   }
   bool isInside(const MortiseValue &value, uint32_t region) const {

@@ -2,8 +2,6 @@
 // The one queue of a device.
 #include "device.hpp"
 
-#include <algorithm>
-
 namespace mortise::vulkan {
 
 Result<uint64_t> Device::reached() {

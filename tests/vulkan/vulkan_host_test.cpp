@@ -91,9 +91,9 @@ TEST_F(Lavapipe, MoreArgumentsThanALaunchPasses) {
   EXPECT_EQ(stream.take<float>(result, 100), std::vector<float>(100, count * (count - 1) / 2.0f));
 }
 
-// More blocks than one dispatch has: the second begins where the first ends.
-TEST_F(Lavapipe, GridsOfSeveralDispatches) {
-  constexpr int64_t count = 65535 * 2048 + 5 * 2048; // of 256 threads with 8 bytes each
+// Two whole rows of blocks and a shorter one, which has a dispatch of its own.
+TEST_F(Lavapipe, GridsOfSeveralRows) {
+  constexpr int64_t count = 2 * 32768 * 2048 + 5 * 2048; // of 256 threads with 8 bytes each
   Network net;
   const ValueId x = net.input(MORTISE_I8, {count});
   net.output(net.op("neg", {x}));

@@ -267,6 +267,25 @@ TEST(Product, PoolsAreReductionsOfWindows) {
       }
 }
 
+// One function for all values of two symbols, compared with the reference for each of these. `build` gives the inputs.
+void checkExtents(const std::function<std::pair<V, V>(TestGraph &, const Dim &, const Dim &)> &build,
+                  TestGraph &symbolic, std::span<const std::pair<int64_t, int64_t>> values) {
+  const std::vector<Group> groups = groupsOf(symbolic.view());
+  const auto functions = Emulator::shared().compile(symbolic.view(), groups);
+  ASSERT_TRUE(functions) << functions.error().message;
+  EXPECT_EQ(invalidSpirv(symbolic.view(), groups), "");
+  for (const auto &[first, second] : values) {
+    TestGraph fixed;
+    const auto [x, y] = build(fixed, first, second);
+    Oracle oracle(fixed);
+    oracle.fill(x, Fill::Small), oracle.fill(y, Fill::Small);
+    const std::string what = std::to_string(first) + "x" + std::to_string(second);
+    oracle.interpret(what);
+    oracle.run(groups, *functions, std::vector<int64_t>{first, second}, equal, what);
+  }
+}
+using Extents = std::vector<std::pair<int64_t, int64_t>>;
+
 TEST(Product, ConvolutionsOfSymbolicExtents) {
   const auto build = [](TestGraph &g, const Dim &images, const Dim &length) {
     V x = g.symbolicInput(MORTISE_F32, {images, 3, length}), w = g.input(MORTISE_F32, {8, 3, 3});
@@ -278,21 +297,9 @@ TEST(Product, ConvolutionsOfSymbolicExtents) {
   TestGraph symbolic;
   const Dim images = symbolic.symbol("images", 0, 64), length = symbolic.symbol("length", 1, 4096);
   build(symbolic, images, length);
-  const std::vector<Group> groups = groupsOf(symbolic.view());
-  const auto functions = Emulator::shared().compile(symbolic.view(), groups);
-  ASSERT_TRUE(functions) << functions.error().message;
-  for (const auto &[n, l] : {std::pair<int64_t, int64_t>{1, 1}, {3, 40}, {2, 129}, {0, 7}}) {
-    TestGraph fixed;
-    const auto [x, w] = build(fixed, n, l);
-    Oracle oracle(fixed);
-    oracle.fill(x, Fill::Small), oracle.fill(w, Fill::Small);
-    const std::string what = std::to_string(n) + "x" + std::to_string(l);
-    oracle.interpret(what);
-    oracle.run(groups, *functions, std::vector<int64_t>{n, l}, equal, what);
-  }
+  checkExtents(build, symbolic, Extents{{1, 1}, {3, 40}, {2, 129}, {0, 7}});
 }
 
-// One function for all numbers of rows and terms.
 TEST(Product, SymbolicExtents) {
   const auto build = [](TestGraph &g, const Dim &rows, const Dim &terms) {
     V x = g.symbolicInput(MORTISE_F32, {2, rows, terms}), y = g.symbolicInput(MORTISE_F32, {2, rows, terms});
@@ -306,19 +313,7 @@ TEST(Product, SymbolicExtents) {
   const Dim rows = symbolic.symbol("rows", 0, 4096), terms = symbolic.symbol("terms", 0, 4096);
   build(symbolic, rows, terms);
   EXPECT_EQ(tileOf(symbolic.view()), Tile(64, 64));
-  const std::vector<Group> groups = groupsOf(symbolic.view());
-  const auto functions = Emulator::shared().compile(symbolic.view(), groups);
-  ASSERT_TRUE(functions) << functions.error().message;
-  EXPECT_EQ(invalidSpirv(symbolic.view(), groups), "");
-  for (const auto &[r, t] : {std::pair<int64_t, int64_t>{1, 1}, {3, 40}, {64, 16}, {65, 7}, {20, 0}, {0, 5}}) {
-    TestGraph fixed;
-    const auto [x, y] = build(fixed, r, t);
-    Oracle oracle(fixed);
-    oracle.fill(x, Fill::Small), oracle.fill(y, Fill::Small);
-    const std::string what = std::to_string(r) + "x" + std::to_string(t);
-    oracle.interpret(what);
-    oracle.run(groups, *functions, std::vector<int64_t>{r, t}, equal, what);
-  }
+  checkExtents(build, symbolic, Extents{{1, 1}, {3, 40}, {64, 16}, {65, 7}, {20, 0}, {0, 5}});
 }
 
 } // namespace

@@ -14,7 +14,6 @@ using namespace mlir;
 namespace {
 
 constexpr unsigned exchangeThreads = 32; // that exchange values over shared memory
-constexpr unsigned mostSubgroup = 64;    // which divide all blocks
 constexpr unsigned leastThreads = 256;   // of a block, as schedule/simt.cpp has them
 constexpr unsigned mostThreads = 1024;
 
@@ -98,9 +97,10 @@ Result<SimtCode> SpirvBackend::compile(LoopPlan &plan, const SimtSchedule &sched
 } // namespace
 
 Result<SimtTarget> SimtTarget::vulkan(const VulkanFeatures &features, unsigned compileThreads) {
-  if (features.subgroup > mostSubgroup || (features.subgroup & (features.subgroup - 1)))
-    return Error{MORTISE_UNSUPPORTED, "expected subgroups of a power of 2 of at most " + std::to_string(mostSubgroup) +
-                                          " threads, found " + std::to_string(features.subgroup)};
+  if (features.subgroup > VulkanFeatures::mostSubgroup || (features.subgroup & (features.subgroup - 1)))
+    return Error{MORTISE_UNSUPPORTED, "expected subgroups of a power of 2 of at most " +
+                                          std::to_string(VulkanFeatures::mostSubgroup) + " threads, found " +
+                                          std::to_string(features.subgroup)};
   if (features.blockThreads < leastThreads)
     return Error{MORTISE_UNSUPPORTED, "expected a device with blocks of at least " + std::to_string(leastThreads) +
                                           " threads, found " + std::to_string(features.blockThreads)};

@@ -52,15 +52,6 @@ private:
   void branch(mlir::scf::IfOp op);
   void onlyIf(Value condition, llvm::function_ref<Parts()> body, Parts &results);
   void intrinsic(mlir::LLVM::CallIntrinsicOp op);
-  bool memory(mlir::Operation &op);
-  void offset(mlir::LLVM::GEPOp op);
-  Address lane(const Address &address, size_t number) const;
-  Parts load(Type type, const Address &address, unsigned alignment);
-  void store(const Parts &values, Type type, const Address &address, unsigned alignment);
-  Value pointer(const Address &address, Type type, size_t lane, size_t lanes);
-  Value loadAt(Value address, Type type, unsigned alignment);
-  void storeAt(Value address, Value value, unsigned alignment);
-  Value arrayOf(mlir::LLVM::GlobalOp global, Type element);
   Value thread();
   Value exchange(Value bits, Value mask);
   Value builtin(mlir::spirv::BuiltIn which, Type type);
@@ -70,6 +61,17 @@ private:
   Parts gather(mlir::ValueRange values);
   void bind(mlir::ValueRange values, mlir::ValueRange parts);
   llvm::SmallVector<Type> partTypes(mlir::TypeRange types);
+
+  // memory.cpp
+  bool memory(mlir::Operation &op);
+  void offset(mlir::LLVM::GEPOp op);
+  Address lane(const Address &address, size_t number) const;
+  Parts load(Type type, const Address &address, unsigned alignment);
+  void store(const Parts &values, Type type, const Address &address, unsigned alignment);
+  Value pointer(const Address &address, Type type, size_t lane, size_t lanes);
+  Value loadAt(Value address, Type type, unsigned alignment);
+  void storeAt(Value address, Value value, unsigned alignment);
+  Value arrayOf(mlir::LLVM::GlobalOp global, Type element);
 
   // arithmetic.cpp
   bool arithmetic(mlir::Operation &op);

@@ -20,6 +20,10 @@ struct VulkanFeatures {
   // Threads that exchange values by themselves, which blocks are made of without rest, so that a thread's number
   // follows from those of its subgroup and in it; 0: exchanges go through the block's memory.
   unsigned subgroup = 0;
+  static constexpr unsigned mostSubgroup = 64; // which divide all blocks
+  // A grid has rows of so many blocks, the last of which may be shorter: block (x, y) is number x + y * gridRow. Every
+  // device has grids of 65,535 in each direction, and not all have more.
+  static constexpr unsigned gridRow = 1 << 15;
   unsigned sharedBytes = 16384; // of a block's memory
   unsigned argumentBytes = 128; // that a launch passes by itself; more arguments lie in a table
   unsigned blockThreads = 256;

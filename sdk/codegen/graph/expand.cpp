@@ -1,0 +1,544 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Nodes as expressions: composites expanded, products and windows over index maps.
+#include "graph/expr.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+
+namespace mortise::codegen {
+
+namespace {
+
+std::vector<int64_t> ints(const MortiseNode &node, const char *name) {
+  auto span = intsAttribute(node, name);
+  return {span.begin(), span.end()};
+}
+
+// Expands one node. The helpers append an expression and return its id.
+class Expansion {
+public:
+  Expansion(Dag &dag, const MortiseNode &node, const std::vector<ExprId> &operands)
+      : dag(dag), node(node), operands(operands) {}
+
+  bool run(ExprId &result);
+
+private:
+  ExprId append(Expr expr) {
+    for (ExprId operand : expr.operands)
+      expr.reductions |= dag.exprs[operand].reductions;
+    expr.reductions |= isReduction(expr.op) || isRunning(expr.op);
+    for (std::vector<Dim> *list : {&expr.dims, &expr.starts})
+      for (Dim &dim : *list)
+        if (!dim.isNumber())
+          dim = simplify(dim, dag.symbols);
+    dag.exprs.push_back(std::move(expr));
+    return static_cast<ExprId>(dag.exprs.size() - 1);
+  }
+  const Expr &at(ExprId id) const { return dag.exprs[id]; }
+  // An elementwise op with the shape and dtype of its first operand.
+  ExprId make(Op op, std::vector<ExprId> operands) {
+    Expr expr;
+    expr.op = op;
+    expr.dtype = at(operands[0]).dtype;
+    expr.dims = at(operands[0]).dims;
+    expr.operands = std::move(operands);
+    return append(std::move(expr));
+  }
+  ExprId literal(ExprId like, double value) {
+    Expr expr;
+    expr.op = Op::Constant;
+    expr.dtype = at(like).dtype;
+    expr.dims = at(like).dims;
+    expr.real = value;
+    expr.integer = static_cast<int64_t>(value);
+    return append(std::move(expr));
+  }
+  ExprId literal(ExprId like, const Dim &extent) {
+    if (extent.isNumber())
+      return literal(like, static_cast<double>(*extent.number()));
+    Expr expr;
+    expr.op = Op::Extent;
+    expr.dtype = at(like).dtype;
+    expr.dims = at(like).dims;
+    expr.extent = extent;
+    return append(std::move(expr));
+  }
+  ExprId broadcast(ExprId operand, std::vector<Dim> dims, std::vector<int64_t> axes) {
+    Expr expr;
+    expr.op = Op::Broadcast;
+    expr.dtype = at(operand).dtype;
+    expr.dims = std::move(dims);
+    expr.axes = std::move(axes);
+    expr.operands = {operand};
+    return append(std::move(expr));
+  }
+  ExprId reshape(ExprId operand, std::vector<Dim> dims) {
+    Expr expr;
+    expr.op = Op::Reshape;
+    expr.dtype = at(operand).dtype;
+    expr.dims = std::move(dims);
+    expr.operands = {operand};
+    return append(std::move(expr));
+  }
+  ExprId reduce(Op op, ExprId operand, const std::vector<int64_t> &axes, int32_t dtype = 0) {
+    Expr expr;
+    expr.op = op;
+    expr.dtype = dtype ? dtype : at(operand).dtype;
+    std::vector<bool> gone(at(operand).dims.size());
+    for (int64_t axis : axes)
+      gone[axis] = true;
+    for (size_t i = 0; i < gone.size(); ++i)
+      if (!gone[i])
+        expr.dims.push_back(at(operand).dims[i]);
+    expr.axes = axes;
+    expr.operands = {operand};
+    return append(std::move(expr));
+  }
+  // A reduction's result broadcast along the axes that were reduced.
+  ExprId spread(ExprId reduced, const std::vector<Dim> &dims, const std::vector<int64_t> &axes) {
+    std::vector<int64_t> kept;
+    for (size_t i = 0, j = 0; i < dims.size(); ++i)
+      if (j < axes.size() && axes[j] == static_cast<int64_t>(i))
+        ++j;
+      else
+        kept.push_back(i);
+    return broadcast(reduced, dims, kept);
+  }
+  // Composites of f16 and bf16 operands compute in f32.
+  ExprId widened(ExprId operand) {
+    return keepAs(operand, at(operand).dtype == MORTISE_F64 ? MORTISE_F64 : MORTISE_F32);
+  }
+  ExprId keepAs(ExprId operand, int32_t dtype) {
+    if (at(operand).dtype == dtype)
+      return operand;
+    ExprId id = make(Op::Keep, {operand});
+    dag.exprs[id].dtype = dtype;
+    return id;
+  }
+  bool given(size_t i) const { return i < operands.size() && operands[i] != ~0u; }
+
+  ExprId gelu(ExprId x);
+  bool isInnermost(ExprId id, int64_t axis) const;
+  ExprId product(const std::vector<int64_t> &lhsBatch, const std::vector<int64_t> &rhsBatch,
+                 const std::vector<int64_t> &lhsSummed, const std::vector<int64_t> &rhsSummed);
+  ExprId linear();
+  ExprId window(ExprId operand, std::vector<Dim> dims, std::vector<int64_t> axes, std::vector<int64_t> steps);
+  ExprId padded(ExprId x, double real, int64_t integer);
+  ExprId convolution(bool &known);
+  ExprId pool(bool largest);
+  ExprId softmax(bool log);
+  ExprId normalise(ExprId x, const std::vector<int64_t> &axes, bool centred);
+  ExprId affine(ExprId x, size_t scale, size_t bias, const std::vector<int64_t> &axes);
+  ExprId groupNorm();
+  ExprId batchNorm();
+  ExprId extents();
+  ExprId shaped(Op op, bool &known);
+
+  Dag &dag;
+  const MortiseNode &node;
+  const std::vector<ExprId> &operands;
+};
+
+ExprId Expansion::softmax(bool log) {
+  ExprId x = widened(operands[0]);
+  std::vector<Dim> dims = at(x).dims;
+  std::vector<int64_t> axes{intAttribute(node, "axis")};
+  ExprId shifted = make(Op::Sub, {x, spread(reduce(Op::ReduceFastMax, x, axes), dims, axes)});
+  ExprId e = make(Op::Exp, {shifted});
+  ExprId sum = reduce(Op::ReduceSum, e, axes);
+  if (log)
+    return make(Op::Sub, {shifted, spread(make(Op::Log, {sum}), dims, axes)});
+  return make(Op::Mul, {e, spread(make(Op::Div, {literal(sum, 1.0), sum}), dims, axes)});
+}
+
+ExprId Expansion::normalise(ExprId x, const std::vector<int64_t> &axes, bool centred) {
+  std::vector<Dim> dims = at(x).dims;
+  Dim n = 1;
+  for (int64_t axis : axes)
+    n *= dims[axis];
+  if (centred) {
+    ExprId sum = reduce(Op::ReduceSum, x, axes);
+    x = make(Op::Sub, {x, spread(make(Op::Div, {sum, literal(sum, n)}), dims, axes)});
+  }
+  ExprId squares = reduce(Op::ReduceSum, make(Op::Mul, {x, x}), axes);
+  ExprId variance = make(Op::Div, {squares, literal(squares, n)});
+  ExprId inverse = make(Op::Rsqrt, {make(Op::Add, {variance, literal(variance, floatAttribute(node, "epsilon"))})});
+  return make(Op::Mul, {x, spread(inverse, dims, axes)});
+}
+
+// x * scale + bias, where both have the extents of `axes` in x.
+ExprId Expansion::affine(ExprId x, size_t scale, size_t bias, const std::vector<int64_t> &axes) {
+  std::vector<Dim> dims = at(x).dims;
+  auto operand = [&](size_t i) { return broadcast(keepAs(operands[i], at(x).dtype), dims, axes); };
+  if (given(scale) && given(bias))
+    return make(Op::MulAdd, {x, operand(scale), operand(bias)});
+  if (given(scale))
+    return make(Op::Mul, {x, operand(scale)});
+  return given(bias) ? make(Op::Add, {x, operand(bias)}) : x;
+}
+
+ExprId Expansion::groupNorm() {
+  ExprId x = widened(operands[0]);
+  std::vector<Dim> dims = at(x).dims, split = dims;
+  std::vector<int64_t> axes;
+  int64_t groups = intAttribute(node, "groups");
+  split[1] = groups;
+  split.insert(split.begin() + 2, floorDiv(dims[1], groups));
+  for (size_t i = 2; i < split.size(); ++i)
+    axes.push_back(i);
+  return affine(reshape(normalise(reshape(x, split), axes, true), dims), 1, 2, {1});
+}
+
+ExprId Expansion::batchNorm() {
+  ExprId x = widened(operands[0]);
+  std::vector<Dim> dims = at(x).dims;
+  ExprId variance = widened(operands[4]), mean = widened(operands[3]);
+  ExprId factor = make(Op::Rsqrt, {make(Op::Add, {variance, literal(variance, floatAttribute(node, "epsilon"))})});
+  if (given(1))
+    factor = make(Op::Mul, {factor, widened(operands[1])});
+  ExprId centred = make(Op::Sub, {x, broadcast(mean, dims, {1})}), spreadFactor = broadcast(factor, dims, {1});
+  if (given(2))
+    return make(Op::MulAdd, {centred, spreadFactor, broadcast(widened(operands[2]), dims, {1})});
+  return make(Op::Mul, {centred, spreadFactor});
+}
+
+// Whether neighbours along this dimension are neighbours in memory, as far as transposes tell.
+bool Expansion::isInnermost(ExprId id, int64_t axis) const {
+  while (at(id).op == Op::Transpose) {
+    axis = at(id).axes[axis];
+    id = at(id).operands[0];
+  }
+  const bool isView = at(id).op == Op::Input && !at(id).strides.empty(); // supports() knows no memory
+  return isView ? at(id).strides[axis] == 1 : axis + 1 == static_cast<int64_t>(at(id).dims.size());
+}
+
+// A sum of products over the space of the batch dimensions, those of one operand alone, and those that are summed:
+// these are the innermost ones where rhs has them so in memory, else they stand before what only rhs has.
+ExprId Expansion::product(const std::vector<int64_t> &lhsBatch, const std::vector<int64_t> &rhsBatch,
+                          const std::vector<int64_t> &lhsSummed, const std::vector<int64_t> &rhsSummed) {
+  dag.product = true;
+  const ExprId lhs = operands[0], rhs = operands[1];
+  std::vector<Dim> dims;
+  std::vector<int64_t> lhsAxes(at(lhs).dims.size(), -1), rhsAxes(at(rhs).dims.size(), -1), summed;
+  const auto place = [&](ExprId operand, std::vector<int64_t> &axes, int64_t axis) {
+    axes[axis] = static_cast<int64_t>(dims.size());
+    dims.push_back(at(operand).dims[axis]);
+  };
+  const auto placeRest = [&](ExprId operand, std::vector<int64_t> &axes, const std::vector<int64_t> &others) {
+    for (size_t i = 0; i < axes.size(); ++i)
+      if (axes[i] < 0 && std::ranges::find(others, static_cast<int64_t>(i)) == others.end())
+        place(operand, axes, static_cast<int64_t>(i));
+  };
+  const auto placeSummed = [&] {
+    for (size_t i = 0; i < lhsSummed.size(); ++i) {
+      summed.push_back(static_cast<int64_t>(dims.size()));
+      rhsAxes[rhsSummed[i]] = static_cast<int64_t>(dims.size());
+      place(lhs, lhsAxes, lhsSummed[i]);
+    }
+  };
+  for (size_t i = 0; i < lhsBatch.size(); ++i) {
+    rhsAxes[rhsBatch[i]] = static_cast<int64_t>(dims.size());
+    place(lhs, lhsAxes, lhsBatch[i]);
+  }
+  placeRest(lhs, lhsAxes, lhsSummed);
+  const bool last = std::ranges::any_of(rhsSummed, [&](int64_t axis) { return isInnermost(rhs, axis); });
+  if (!last)
+    placeSummed();
+  placeRest(rhs, rhsAxes, rhsSummed);
+  if (last)
+    placeSummed();
+  const ExprId products = make(Op::Mul, {broadcast(lhs, dims, lhsAxes), broadcast(rhs, dims, rhsAxes)});
+  if (summed.empty()) // a sum of one term, which begins at +0
+    return make(Op::Add, {products, literal(products, 0.0)});
+  return reduce(Op::ReduceSum, products, summed);
+}
+
+ExprId Expansion::linear() {
+  const auto rank = static_cast<int64_t>(at(operands[0]).dims.size());
+  const bool isTransposed = intAttribute(node, "weight_transposed") != 0; // stored [K, N]
+  const ExprId sum = product({}, {}, {rank - 1}, {isTransposed ? 0 : 1});
+  return given(2) ? make(Op::Add, {sum, broadcast(operands[2], at(sum).dims, {rank - 1})}) : sum;
+}
+
+ExprId Expansion::window(ExprId operand, std::vector<Dim> dims, std::vector<int64_t> axes, std::vector<int64_t> steps) {
+  Expr expr;
+  expr.op = Op::Window;
+  expr.dtype = at(operand).dtype;
+  expr.dims = std::move(dims);
+  expr.axes = std::move(axes);
+  expr.steps = std::move(steps);
+  expr.operands = {operand};
+  return append(std::move(expr));
+}
+
+// With the node's padding along the spatial dimensions, where it has any: the number of the two that fits the dtype.
+ExprId Expansion::padded(ExprId x, double real, int64_t integer) {
+  const std::vector<int64_t> low = ints(node, "low"), high = ints(node, "high");
+  const auto isZero = [](int64_t pad) { return pad == 0; };
+  if (std::ranges::all_of(low, isZero) && std::ranges::all_of(high, isZero))
+    return x;
+  Expr padding;
+  padding.op = Op::Constant;
+  padding.dtype = at(x).dtype;
+  padding.real = real;
+  padding.integer = integer;
+  Expr pad;
+  pad.op = Op::Pad;
+  pad.dtype = at(x).dtype;
+  pad.dims = at(x).dims;
+  pad.starts.assign(pad.dims.size(), 0);
+  pad.steps.assign(pad.dims.size(), 0);
+  for (size_t i = 0; i < low.size(); ++i) {
+    pad.starts[i + 2] = low[i];
+    pad.dims[i + 2] += low[i] + high[i];
+  }
+  pad.operands = {x, append(std::move(padding))};
+  return append(std::move(pad));
+}
+
+// A sum of products over the space N, groups, O / groups, C / groups, window, positions: the positions stand last,
+// because that is how the tensors lie.
+ExprId Expansion::convolution(bool &known) {
+  const std::vector<Dim> result = dimsOf(*node.results[0]->type), weights = at(operands[1]).dims;
+  const std::vector<int64_t> strides = ints(node, "strides"), dilations = ints(node, "dilations");
+  const int64_t groups = intAttribute(node, "groups");
+  const auto spatial = static_cast<int64_t>(strides.size());
+  const std::optional<int64_t> outputs = result[1].number(), inputs = weights[1].number(); // `inputs`: of a group
+  known = groups == 1 || (outputs && inputs);
+  if (!known)
+    return 0;
+  dag.product = true;
+  std::vector<Dim> dims{result[0]};
+  std::vector<int64_t> xAxes{0, -1}, xSteps{1, 0}, weightAxes, weightSteps;
+  if (groups > 1) {
+    dims.insert(dims.end(), {groups, *outputs / groups, *inputs});
+    xAxes.insert(xAxes.end(), {1, 3}), xSteps.insert(xSteps.end(), {*inputs, 1});
+    weightAxes = {1, 2, 3, -1}, weightSteps = {*outputs / groups, 1, 1, 0};
+  } else {
+    dims.insert(dims.end(), {result[1], weights[1]});
+    xAxes.insert(xAxes.end(), {2, -1}), xSteps.insert(xSteps.end(), {1, 0});
+    weightAxes = {1, -1, 2, -1}, weightSteps = {1, 0, 1, 0};
+  }
+  const auto first = static_cast<int64_t>(dims.size()); // of the window
+  std::vector<int64_t> summed{first - 1};
+  for (int64_t i = 0; i < spatial; ++i) {
+    summed.push_back(first + i);
+    xAxes.insert(xAxes.end(), {first + spatial + i, first + i}),
+        xSteps.insert(xSteps.end(), {strides[i], dilations[i]});
+    weightAxes.insert(weightAxes.end(), {first + i, -1}), weightSteps.insert(weightSteps.end(), {1, 0});
+  }
+  dims.insert(dims.end(), weights.begin() + 2, weights.end());
+  dims.insert(dims.end(), result.begin() + 2, result.end());
+  const ExprId x = window(padded(operands[0], 0, 0), dims, xAxes, xSteps);
+  const ExprId sum =
+      reduce(Op::ReduceSum, make(Op::Mul, {x, window(operands[1], dims, weightAxes, weightSteps)}), summed);
+  return groups > 1 ? reshape(sum, result) : sum;
+}
+
+// A reduction over the space N, C, window, positions.
+ExprId Expansion::pool(bool largest) {
+  const std::vector<Dim> result = dimsOf(*node.results[0]->type);
+  const std::vector<int64_t> extents = ints(node, "window"), strides = ints(node, "strides"),
+                             dilations = ints(node, "dilations");
+  const auto spatial = static_cast<int64_t>(extents.size());
+  std::vector<Dim> dims{result[0], result[1]};
+  std::vector<int64_t> axes{0, -1, 1, -1}, steps{1, 0, 1, 0}, summed;
+  for (int64_t i = 0; i < spatial; ++i) {
+    summed.push_back(2 + i);
+    dims.push_back(extents[i]);
+    axes.insert(axes.end(), {2 + spatial + i, 2 + i}), steps.insert(steps.end(), {strides[i], dilations[i]});
+  }
+  dims.insert(dims.end(), result.begin() + 2, result.end());
+  const int32_t dtype = at(operands[0]).dtype;
+  const int64_t least = isUnsigned(dtype) || isFloat(dtype) ? 0 : -1 - (INT64_MAX >> (64 - dtypeBits(dtype)));
+  const ExprId x =
+      largest ? padded(operands[0], -std::numeric_limits<double>::infinity(), least) : padded(operands[0], 0, 0);
+  return reduce(largest ? Op::ReduceMax : Op::ReduceSum, window(x, dims, axes, steps), summed);
+}
+
+// Ops that become one expression with the result's type and the op's attributes.
+ExprId Expansion::shaped(Op op, bool &known) {
+  Expr expr;
+  const MortiseType &type = *node.results[0]->type;
+  expr.op = op;
+  expr.dtype = type.dtype;
+  expr.dims = dimsOf(type);
+  expr.operands = operands;
+  switch (op) {
+  case Op::Compare: {
+    static constexpr std::string_view names[] = {"eq", "ne", "lt", "le", "gt", "ge"};
+    for (int i = 0; i < 6; ++i)
+      if (stringAttribute(node, "direction") == names[i])
+        expr.direction = static_cast<Direction>(i);
+    break;
+  }
+  case Op::Reshape:
+    break;
+  case Op::Transpose:
+    expr.axes = ints(node, "permutation");
+    break;
+  case Op::Broadcast:
+  case Op::Reverse:
+    expr.axes = ints(node, "axes");
+    break;
+  case Op::Slice:
+    expr.starts = dimsAttribute(node, "starts");
+    expr.steps = ints(node, "strides");
+    break;
+  case Op::Pad:
+    expr.starts = dimsAttribute(node, "low");
+    expr.steps = ints(node, "interior");
+    break;
+  case Op::Take:
+  case Op::Embedding: // embedding has no axis attribute, which reads as 0
+    expr.op = Op::Take;
+    expr.axes = {intAttribute(node, "axis")};
+    break;
+  case Op::Put:
+    expr.add = stringAttribute(node, "mode") == "add";
+    [[fallthrough]];
+  case Op::Iota:
+  case Op::Concatenate:
+  case Op::TakeAlong:
+  case Op::Cumsum:
+  case Op::Cumprod:
+    expr.axes = {intAttribute(node, "axis")};
+    break;
+  case Op::TakeNd:
+    known = at(operands[1]).dims.back().isNumber();
+    break;
+  default:
+    known = elementwiseCost(op).has_value();
+  }
+  return known ? append(std::move(expr)) : 0;
+}
+
+ExprId Expansion::gelu(ExprId x) {
+  if (stringAttribute(node, "approximate") != "tanh")
+    return make(Op::Gelu, {x});
+  // Computed as x * logistic(2 u), because the equal x * (1 + tanh(u)) / 2 cancels for negative u.
+  ExprId square = make(Op::Mul, {x, x});
+  ExprId poly =
+      make(Op::MulAdd, {square, literal(x, 2 * 0.7978845608028654 * 0.044715), literal(x, 2 * 0.7978845608028654)});
+  return make(Op::Mul, {x, make(Op::Logistic, {make(Op::Mul, {x, poly})})});
+}
+
+// The i64[n] tensor of extents, as a concatenation of n numbers.
+ExprId Expansion::extents() {
+  Expr all;
+  all.op = Op::Concatenate;
+  all.dtype = MORTISE_I64;
+  all.axes = {0};
+  for (const Dim &dim : dimsAttribute(node, "shape")) {
+    Expr one;
+    one.op = Op::Extent;
+    one.dtype = MORTISE_I64;
+    one.dims = {1};
+    one.extent = dim.isNumber() ? dim : simplify(dim, dag.symbols);
+    all.operands.push_back(append(std::move(one)));
+  }
+  all.dims = {static_cast<int64_t>(all.operands.size())};
+  return append(std::move(all));
+}
+
+bool Expansion::run(ExprId &result) {
+  const Op op = static_cast<Op>(opOf(node));
+  int32_t dtype = node.results[0]->type->dtype;
+  bool known = true;
+  auto lastAxes = [&] {
+    std::vector<int64_t> axes;
+    for (int64_t i = intAttribute(node, "axis"); i < static_cast<int64_t>(at(operands[0]).dims.size()); ++i)
+      axes.push_back(i);
+    return axes;
+  };
+  if (isReduction(op) && !has(op, Trait::Composite)) {
+    std::vector<int64_t> axes = isArg(op) ? std::vector{intAttribute(node, "axis")} : ints(node, "axes");
+    result = axes.empty() ? make(Op::Keep, {operands[0]}) : reduce(op, operands[0], axes, dtype);
+    return true;
+  }
+  switch (op) {
+  case Op::Constant: {
+    const MortiseAttribute *value = findAttribute(node, "value");
+    Expr expr;
+    expr.op = Op::Constant;
+    expr.dtype = dtype;
+    expr.dims = dimsOf(*node.results[0]->type);
+    expr.data = static_cast<const std::byte *>(value->tensor_data);
+    expr.bytes = value->count;
+    result = append(std::move(expr));
+    break;
+  }
+  case Op::Dot:
+    result = product(ints(node, "lhs_batch"), ints(node, "rhs_batch"), ints(node, "lhs_contract"),
+                     ints(node, "rhs_contract"));
+    break;
+  case Op::Linear:
+    result = linear();
+    break;
+  case Op::Convolution:
+    result = convolution(known);
+    break;
+  case Op::MaxPool:
+  case Op::SumPool:
+    result = pool(op == Op::MaxPool);
+    break;
+  case Op::Mean: {
+    ExprId x = widened(operands[0]);
+    Dim n = 1;
+    for (int64_t axis : ints(node, "axes"))
+      n *= at(x).dims[axis];
+    ExprId sum = ints(node, "axes").empty() ? x : reduce(Op::ReduceSum, x, ints(node, "axes"));
+    result = keepAs(make(Op::Div, {sum, literal(sum, n)}), dtype);
+    break;
+  }
+  case Op::Silu: {
+    ExprId x = widened(operands[0]);
+    result = keepAs(make(Op::Mul, {x, make(Op::Logistic, {x})}), dtype);
+    break;
+  }
+  case Op::Gelu:
+    result = keepAs(gelu(widened(operands[0])), dtype);
+    break;
+  case Op::Softmax:
+  case Op::LogSoftmax:
+    result = keepAs(softmax(op == Op::LogSoftmax), dtype);
+    break;
+  case Op::LayerNorm: {
+    std::vector<int64_t> axes = lastAxes();
+    result = keepAs(affine(normalise(widened(operands[0]), axes, true), 1, 2, axes), dtype);
+    break;
+  }
+  case Op::RmsNorm: {
+    std::vector<int64_t> axes = lastAxes();
+    result = keepAs(affine(normalise(widened(operands[0]), axes, false), 1, ~0u, axes), dtype);
+    break;
+  }
+  case Op::GroupNorm:
+    result = keepAs(groupNorm(), dtype);
+    break;
+  case Op::BatchNorm:
+    result = keepAs(batchNorm(), dtype);
+    break;
+  case Op::Extents:
+    result = extents();
+    break;
+  default:
+    result = shaped(op, known);
+  }
+  return known;
+}
+
+} // namespace
+
+bool expandsAlways(mortise::Op op) {
+  return op == mortise::Op::Constant || has(op, Trait::View) ||
+         (has(op, Trait::Reduction) && !has(op, Trait::Composite)) || op == mortise::Op::Dot ||
+         op == mortise::Op::Linear || elementwiseCost(static_cast<Op>(op));
+}
+
+bool expandNode(Dag &dag, const MortiseNode &node, const std::vector<ExprId> &operands, ExprId &result) {
+  return Expansion(dag, node, operands).run(result);
+}
+
+} // namespace mortise::codegen
