@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """mutants.py [--count N] [--seed S] [--op NAME]... [--json FILE]: which mutants of the cpu plugin's generated kernels (conformance/mutants)
 `mortise-conformance` finds. First each op's cases run without a mutant, which says what kinds of kernels there are and what passes. Then
-mutants are drawn, evenly over operators and families of kernels, and the cases of the ops that have the kernel run until one does not
-pass: those of `--quick` first. A mutant whose machine code is that of the kernel in every case, as it is or after O3, is equivalent and
-set aside."""
+mutants are drawn, evenly over operators and families of kernels, and of an op's patterns each as often as it stands in kinds of kernels.
+The cases of the ops that have it run until one does not pass: those of `--quick` first. A mutant whose machine code is that of the kernel
+in every case, as it is or after O3, is equivalent and set aside."""
 
 import argparse
 import fnmatch
@@ -104,7 +104,7 @@ class Catalogue:
 
     seed: int
     cases: dict[str, list[str]] = field(default_factory=dict)  # by op: those that pass
-    kinds: dict[str, dict[str, list]] = field(default_factory=dict)  # by op, by pattern or kind: [combines lanes, sites]
+    kinds: dict[str, dict[str, list]] = field(default_factory=dict)  # by op, by pattern or kind: [combines lanes, {site: kinds with it}]
     wrong: list[str] = field(default_factory=list)  # cases that do not pass without a mutant
 
     @classmethod
@@ -182,7 +182,7 @@ def catalogue(
     present = {level: ops_at(level) for level, _ in levels}
 
     def of(op: str):
-        cases, wrong, kinds = [], [], {}
+        cases, wrong, kernels, kinds = [], [], {}, {}
         for level, more in levels:
             if op not in present[level]:
                 continue
@@ -190,15 +190,14 @@ def catalogue(
                 found, logged = kit(["--op", op, "--level", level, *more], seed, "none", Path(folder), stops=False)
             cases += [line["case"] for line in found if line["outcome"] == "passed"]
             wrong += [line["case"] for line in found if line["outcome"] not in ("passed", "refused")]
-            for line in logged:
-                if unit == "kernel":
-                    kinds[line["kind"]] = [line["across"], " ".join(line["sites"])]
-                    continue
-                for text in line["patterns"]:
-                    pattern, site = text.split("/", 1)
-                    kinds.setdefault(pattern, [line["across"], {}])[1][site] = None
-        if unit == "pattern":
-            kinds = {pattern: [across, " ".join(sites)] for pattern, (across, sites) in kinds.items()}
+            kernels |= {line["kind"]: line for line in logged}  # each process lists what it compiles
+        for kind, line in sorted(kernels.items()):
+            if unit == "kernel":
+                kinds[kind] = [line["across"], dict.fromkeys(line["sites"], 1)]
+                continue
+            for text in line["patterns"]:
+                pattern, site = text.split("/", 1)
+                kinds.setdefault(pattern, [line["across"], Counter()])[1][site] += 1
         return op, cases, wrong, kinds
 
     ops = ops or sorted(set().union(*present.values()))
@@ -213,15 +212,14 @@ def catalogue(
 
 def draw(known: Catalogue, seed: int):
     """Mutants without end or repetition, in turn of the classes of operators, of the operators of a class, and of the families of kernels;
-    the op, the kind of its kernels and the site are by chance."""
+    the op is by chance, and so is the site, by the number of kinds of kernels that have it."""
     chance = random.Random(seed)
-    by_family = defaultdict(list)
+    sites = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))  # of a family, an op and an operator, with their numbers
     for op, kinds in known.kinds.items():
-        for kind, (across, _) in kinds.items():
-            by_family[family(op, across)].append((op, kind))
-    families, given = sorted(by_family), set()
-    ops = {name: sorted({op for op, _ in pairs}) for name, pairs in by_family.items()}
-    kinds = {name: {op: sorted(kind for other, kind in pairs if other == op) for op in ops[name]} for name, pairs in by_family.items()}
+        for kind, (across, counts) in kinds.items():
+            for site, count in counts.items():
+                sites[family(op, across)][op][site.split("/")[1]][kind, site] = count
+    families, given = sorted(sites), set()
     classes = defaultdict(list)
     for operator, group in OPERATORS.items():
         classes[group].append(operator)
@@ -231,12 +229,12 @@ def draw(known: Catalogue, seed: int):
         operator = classes[group][turns[group] % len(classes[group])]
         name = families[turns["family"] % len(families)]
         turns["family"] += 1
-        for _ in range(30):  # kernels without such a site are passed over
-            op = chance.choice(ops[name])
-            kind = chance.choice(kinds[name][op])
-            sites = [site for site in known.kinds[op][kind][1].split() if site.endswith("/" + operator)]
-            site = chance.choice(sites) if sites else ""
-            if sites and (kind, site) not in given:
+        with_it = [op for op, operators in sites[name].items() if operators[operator]]
+        for _ in range(30 if with_it else 0):
+            op = chance.choice(with_it)
+            counts = sites[name][op][operator]
+            kind, site = chance.choices(list(counts), weights=counts.values())[0]
+            if (kind, site) not in given:
                 given.add((kind, site))
                 yield Mutant(kind, site, op, name)
                 break

@@ -57,7 +57,7 @@ Dims Draft::extents(int32_t least, int32_t most, int32_t usual, int64_t elements
     return Dims(static_cast<size_t>(usual), 1);
   }
   Dims dims(static_cast<size_t>(rank));
-  draw(dims, rank, named.has_value(), elements);
+  draw(dims, rank, {.named = named.has_value(), .alike = least != most}, elements);
   for (int64_t &dim : dims) {
     numbers.push_back(dim);
     markers.push_back(firstMarker + 2 * static_cast<int64_t>(markers.size()));
@@ -67,13 +67,13 @@ Dims Draft::extents(int32_t least, int32_t most, int32_t usual, int64_t elements
   return dims;
 }
 
-void Draft::draw(Dims &dims, int32_t rank, bool named, int64_t elements) {
+void Draft::draw(Dims &dims, int32_t rank, Axes axes, int64_t elements) {
   for (int64_t &dim : dims)
     dim = point.shape == Shape::One ? 1 : pick(2, rank > 4 ? 3 : 5);
   if (dims.empty())
     return;
   const auto any = static_cast<size_t>(pick(0, rank - 1));
-  if (named && pick(0, 1)) // more of them would leave nothing to do along most axes
+  if (axes.named && pick(0, 1)) // more of them would leave nothing to do along most axes
     dims[any] = 1;
   switch (point.shape) {
   case Shape::Zero:
@@ -87,6 +87,14 @@ void Draft::draw(Dims &dims, int32_t rank, bool named, int64_t elements) {
     dims.back() = widths[static_cast<size_t>(pick(0, 4))] * pick(1, 2) + (pick(0, 1) ? 1 : -1);
     break;
   case Shape::Large: {
+    // In every other one an axis has nearly all elements: a row longer than any tile, or as many rows.
+    if (axes.alike && rank > 1 && pick(0, 1)) {
+      int64_t rows = 1;
+      for (int64_t &dim : dims)
+        rows *= dim = pick(2, 3);
+      dims[any] = elements * dims[any] / rows;
+      break;
+    }
     const double side = std::pow(static_cast<double>(elements), 1.0 / rank);
     for (int64_t &dim : dims)
       dim = static_cast<int64_t>(side) + pick(0, 3);

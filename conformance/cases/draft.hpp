@@ -94,7 +94,11 @@ public:
   ViewBuilder &body();
 
 private:
-  void draw(Dims &dims, int32_t rank, bool named, int64_t elements);
+  struct Axes {
+    bool named; // their number is what the class of shapes is called by
+    bool alike; // the op takes several ranks, so that no axis has a meaning of its own
+  };
+  void draw(Dims &dims, int32_t rank, Axes axes, int64_t elements);
   const bool marked;
   std::mt19937_64 random;
   std::vector<std::unique_ptr<ViewBuilder>> bodies;

@@ -138,7 +138,8 @@ bool isNumberOf(const fltSemantics &type, const Value &value) {
 }
 
 bool addsZero(const Instruction &in) {
-  const auto *zero = in.getOpcode() == Instruction::FAdd ? dyn_cast<Constant>(in.getOperand(1)) : nullptr;
+  const bool adds = in.getOpcode() == Instruction::FAdd || in.getOpcode() == Instruction::FSub;
+  const auto *zero = adds ? dyn_cast<Constant>(in.getOperand(1)) : nullptr;
   return zero && zero->isZeroValue();
 }
 
@@ -192,6 +193,8 @@ bool hasUnseenSign(const Instruction &in) {
     const Intrinsic::ID id = call ? call->getIntrinsicID() : Intrinsic::not_intrinsic;
     if (id == Intrinsic::fabs || id == Intrinsic::copysign)
       return call->getArgOperand(0) == &in && (id == Intrinsic::fabs || call->getArgOperand(1) != &in);
+    if (isa<FPTruncInst, FPExtInst, SelectInst>(user)) // of a selection it is no condition, being a float
+      return hasUnseenSign(*cast<Instruction>(user));
     const bool multiplies = cast<Instruction>(user)->getOpcode() == Instruction::FMul ||
                             (id == Intrinsic::fma && call->getArgOperand(2) != &in);
     return multiplies && user->getOperand(0) == &in && user->getOperand(1) == &in;

@@ -29,13 +29,14 @@ bool comparesData(const llvm::Instruction &in, int generations = 4);
 // type changes nothing: it was widened from there, and since then only its sign was changed, or it was chosen.
 bool isNumberOf(const llvm::fltSemantics &type, const llvm::Value &value);
 
-// x + 0, which is x but for the sign of a zero, and sums do not promise that.
+// x + 0 or x - 0, which is x but for the sign of a zero, and sums do not promise that.
 bool addsZero(const llvm::Instruction &in);
 
 // The integer is made of loops' counters and constants that are not negative, by sums and choices.
 bool isCount(const llvm::Value &value);
 
-// The sign of the value does not matter: it is only multiplied with itself, or given another one.
+// The sign of the value does not matter: it is only multiplied with itself, or given another one, at once or after it
+// was rounded or chosen.
 bool hasUnseenSign(const llvm::Instruction &in);
 
 } // namespace mortise::mutants

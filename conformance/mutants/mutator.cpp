@@ -225,8 +225,6 @@ public:
       return allLanes();
     case Operator::Arms:
       return operand == 0 && arms();
-    case Operator::Flags:
-      return operand == 0 && flags();
     }
     return false;
   }
@@ -252,7 +250,7 @@ private:
   }
 
   bool arithmetic() {
-    if (operand != 0 || isStep(in))
+    if (operand != 0 || isStep(in) || addsZero(in))
       return false;
     if (auto *binary = dyn_cast<BinaryOperator>(&in)) {
       const auto op = other(binary->getOpcode());
@@ -490,17 +488,6 @@ private:
       return false;
     if (isDone)
       select->swapValues();
-    return true;
-  }
-
-  bool flags() {
-    if (!isa<FPMathOperator>(in) || isa<PHINode>(in) || addsZero(in))
-      return false;
-    if (isDone) {
-      in.setHasNoNaNs(true);
-      in.setHasNoInfs(true);
-      in.setHasNoSignedZeros(true);
-    }
     return true;
   }
 

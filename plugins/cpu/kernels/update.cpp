@@ -14,12 +14,45 @@
 namespace mortise::cpu {
 
 namespace {
+// Where the elements of some dimensions of a view lie, in row-major order. They are computed, because a program over
+// symbols is first scheduled for typical extents, of which six have more elements than a list has room for.
+class Offsets {
+public:
+  Offsets() = default;
+  Offsets(const FixedView &view, size_t from, size_t to) {
+    for (size_t d = from; d < to; ++d) {
+      const int64_t extent = view.dims[d], stride = view.strides[d];
+      count *= extent;
+      if (extent == 1)
+        continue;
+      if (!dims.empty() && dims.back().stride == extent * stride) // the rows of one dimension
+        dims.back() = {dims.back().extent * extent, stride};
+      else
+        dims.push_back({extent, stride});
+    }
+  }
+  int64_t size() const { return count; }
+  bool areContiguous() const { return dims.empty() || (dims.size() == 1 && dims[0].stride == 1); }
+  int64_t operator[](int64_t i) const {
+    int64_t offset = 0;
+    for (size_t d = dims.size(); d-- > 1; i /= dims[d].extent)
+      offset += i % dims[d].extent * dims[d].stride;
+    return dims.empty() ? offset : offset + i * dims[0].stride;
+  }
+
+private:
+  struct Dim {
+    int64_t extent, stride;
+  };
+  std::vector<Dim> dims;
+  int64_t count = 1;
+};
+
 struct UpdateLoop {
   size_t size = 0; // bytes of an element
   int64_t extent = 0, count = 0, outer = 0, inner = 0, indexStride = 0, axisStride = 0;
-  bool wide = false;                               // i64 indices, else i32
-  bool rows = false;                               // the inner elements of updates are contiguous
-  std::vector<int64_t> outerOffsets, innerOffsets; // in updates, elements
+  bool wide = false;                  // i64 indices, else i32
+  Offsets outerOffsets, innerOffsets; // in updates, elements
 
   // Negative indices count from the end. What is out of range then is dropped.
   int64_t indexOf(const void *indices, int64_t j) const {
@@ -40,17 +73,6 @@ struct Brain {
 };
 } // namespace
 
-static void listOffsets(const FixedView &view, size_t from, size_t to, std::vector<int64_t> &offsets) {
-  offsets = {0};
-  for (size_t d = from; d < to; ++d) {
-    std::vector<int64_t> next;
-    for (int64_t offset : offsets)
-      for (int64_t i = 0; i < view.dims[d]; ++i)
-        next.push_back(offset + i * view.strides[d]);
-    offsets = std::move(next);
-  }
-}
-
 // operands: indices, updates, the memory updated.
 static void runUpdate(const UpdateLoop &update, void *const *operands) {
   const auto *updates = static_cast<const char *>(operands[1]);
@@ -65,7 +87,7 @@ static void runUpdate(const UpdateLoop &update, void *const *operands) {
                     const char *from =
                         updates + (update.outerOffsets[o] + j * update.axisStride) * static_cast<int64_t>(update.size);
                     char *to = target + (o * update.extent + index) * update.inner * static_cast<int64_t>(update.size);
-                    if (update.rows) {
+                    if (update.innerOffsets.areContiguous()) {
                       std::memcpy(to, from, static_cast<size_t>(update.inner) * update.size);
                       continue;
                     }
@@ -128,13 +150,10 @@ static UpdateLoop readLoop(StepBuilder &builder, const Update &update) {
   loop.axisStride = updates.strides[axis];
   loop.wide = builder.type(update.indices).dtype == MORTISE_I64;
   loop.indexStride = indices.strides.empty() ? 0 : indices.strides[0];
-  listOffsets(updates, 0, axis, loop.outerOffsets);
-  listOffsets(updates, axis + 1, updates.dims.size(), loop.innerOffsets);
-  loop.outer = static_cast<int64_t>(loop.outerOffsets.size());
-  loop.inner = static_cast<int64_t>(loop.innerOffsets.size());
-  loop.rows = true;
-  for (int64_t k = 0; k < loop.inner; ++k)
-    loop.rows &= loop.innerOffsets[k] == k;
+  loop.outerOffsets = Offsets(updates, 0, axis);
+  loop.innerOffsets = Offsets(updates, axis + 1, updates.dims.size());
+  loop.outer = loop.outerOffsets.size();
+  loop.inner = loop.innerOffsets.size();
   return loop;
 }
 
@@ -154,22 +173,18 @@ static bool canUpdateInPlace(StepBuilder &builder, const Unit &unit, const Updat
 // Makes elements of 16 bits dense.
 static void addGather(StepBuilder &builder, const Unit &unit, std::string name, const FixedView &view, Operand from,
                       Operand to) {
-  std::vector<int64_t> outer, inner;
-  const size_t last = view.dims.empty() ? 0 : view.dims.size() - 1;
-  listOffsets(view, 0, last, outer);
-  listOffsets(view, last, view.dims.size(), inner);
+  const Offsets offsets(view, 0, view.dims.size());
   Step step;
   step.name = std::move(name);
   step.lowering = "cpu.put";
   step.nodes = unit.nodes;
-  step.bytes = 4.0 * static_cast<double>(outer.size() * inner.size());
+  step.bytes = 4.0 * static_cast<double>(offsets.size());
   step.operands = {from, to};
-  step.action = NativeLoop{[outer = std::move(outer), inner = std::move(inner)](void *const *operands) {
+  step.action = NativeLoop{[offsets](void *const *operands) {
                              const auto *source = static_cast<const uint16_t *>(operands[0]);
                              auto *target = static_cast<uint16_t *>(operands[1]);
-                             for (const int64_t row : outer)
-                               for (const int64_t column : inner)
-                                 *target++ = source[row + column];
+                             for (int64_t i = 0; i < offsets.size(); ++i)
+                               target[i] = source[offsets[i]];
                            },
                            {}};
   builder.addStep(std::move(step));
