@@ -197,7 +197,8 @@ def catalogue(
                 continue
             for text in line["patterns"]:
                 pattern, site = text.split("/", 1)
-                kinds.setdefault(pattern, [line["across"], Counter()])[1][site] += 1
+                counts = kinds.setdefault(pattern, [line["across"], {}])[1]
+                counts[site] = counts.get(site, 0) + 1
         return op, cases, wrong, kinds
 
     ops = ops or sorted(set().union(*present.values()))

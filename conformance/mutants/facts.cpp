@@ -4,6 +4,7 @@
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/SmallPtrSet.h>
 #include <llvm/IR/Constants.h>
+#include <llvm/IR/Dominators.h>
 #include <llvm/IR/IntrinsicInst.h>
 
 namespace mortise::mutants {
@@ -39,12 +40,33 @@ bool isStep(Instruction &in) {
   });
 }
 
+// The same value, or a number put into all lanes a second time.
+static bool areSame(const Value *one, const Value *other, int generations = 2) {
+  const auto *a = dyn_cast<Instruction>(one), *b = dyn_cast<Instruction>(other);
+  return one == other || (generations > 0 && a && b && isa<ShuffleVectorInst, InsertElementInst>(a) &&
+                          a->isSameOperationAs(b) && all_of(zip(a->operands(), b->operands()), [&](const auto &pair) {
+                            return areSame(std::get<0>(pair), std::get<1>(pair), generations - 1);
+                          }));
+}
+
 bool choosesBetweenOperands(const Instruction &in) {
-  return isa<CmpInst>(in) && !in.use_empty() && all_of(in.users(), [&](const User *user) {
-           const auto *select = dyn_cast<SelectInst>(user);
-           return select && select->getCondition() == &in && is_contained(in.operands(), select->getTrueValue()) &&
-                  is_contained(in.operands(), select->getFalseValue());
-         });
+  const auto isOperand = [&](const Value *value) {
+    return any_of(in.operands(), [&](const Use &operand) { return areSame(operand.get(), value); });
+  };
+  const auto isChoice = [&](const User *user) {
+    const auto *select = dyn_cast<SelectInst>(user);
+    return select && select->getTrueValue() != &in && isOperand(select->getTrueValue()) &&
+           isOperand(select->getFalseValue());
+  };
+  const auto decidesTies = [&](const User *user) { // equal and earlier, or better
+    const auto *both = dyn_cast<BinaryOperator>(user);
+    if (!both || both->getOpcode() != Instruction::And || !both->hasOneUse())
+      return false;
+    const auto *either = dyn_cast<BinaryOperator>(*both->user_begin());
+    return either && either->getOpcode() == Instruction::Or && any_of(either->users(), isChoice);
+  };
+  return isa<CmpInst>(in) && !in.use_empty() &&
+         all_of(in.users(), [&](const User *user) { return isChoice(user) || decidesTies(user); });
 }
 
 bool choosesApproximation(const Instruction &in) {
@@ -143,6 +165,14 @@ bool addsZero(const Instruction &in) {
   return zero && zero->isZeroValue();
 }
 
+static bool readsSymbol(const LoadInst &load) {
+  const Value *base = load.getPointerOperand();
+  while (const auto *address = dyn_cast<GetElementPtrInst>(base))
+    base = address->getPointerOperand();
+  const auto *argument = dyn_cast<Argument>(base);
+  return argument && argument->getArgNo() == 3;
+}
+
 static bool isCount(const Value &value, SmallPtrSetImpl<const Value *> &seen) {
   if (!seen.insert(&value).second)
     return true; // another turn's
@@ -164,19 +194,36 @@ static bool isCount(const Value &value, SmallPtrSetImpl<const Value *> &seen) {
   if (!in || !in->getType()->isIntOrIntVectorTy())
     return false;
   switch (in->getOpcode()) {
-  case Instruction::PHI:
+  case Instruction::Load:
+    return readsSymbol(cast<LoadInst>(*in));
   case Instruction::Add:
+    if (const auto *last = dyn_cast<ConstantInt>(in->getOperand(1)); last && last->isMinusOne())
+      return isCount(*in->getOperand(0), seen);
+    [[fallthrough]];
+  case Instruction::PHI:
+  case Instruction::Mul:
+  case Instruction::UDiv:
+  case Instruction::URem:
   case Instruction::Trunc:
   case Instruction::ZExt:
   case Instruction::SExt:
   case Instruction::ShuffleVector:
     return areCounts(in->operands());
+  case Instruction::And: // its sign is set where both are negative
+    return any_of(in->operands(), [&](const Use &operand) { return isCount(*operand.get(), seen); });
   case Instruction::Select:
     return areCounts(drop_begin(in->operands()));
   case Instruction::ExtractElement:
     return isCount(*in->getOperand(0), seen);
   case Instruction::InsertElement:
     return isCount(*in->getOperand(0), seen) && isCount(*in->getOperand(1), seen);
+  case Instruction::Call: {
+    const auto *call = dyn_cast<IntrinsicInst>(in);
+    const Intrinsic::ID id = call ? call->getIntrinsicID() : Intrinsic::not_intrinsic;
+    if (id == Intrinsic::smin)
+      return isCount(*call->getArgOperand(0), seen) && isCount(*call->getArgOperand(1), seen);
+    return id == Intrinsic::smax && (isCount(*call->getArgOperand(0), seen) || isCount(*call->getArgOperand(1), seen));
+  }
   default:
     return false;
   }
@@ -185,6 +232,40 @@ static bool isCount(const Value &value, SmallPtrSetImpl<const Value *> &seen) {
 bool isCount(const Value &value) {
   SmallPtrSet<const Value *, 16> seen;
   return isCount(value, seen);
+}
+
+bool asksForWhole(const Instruction &in) {
+  return !in.use_empty() && all_of(in.users(), [&](const User *user) {
+    const auto *compare = dyn_cast<FCmpInst>(user);
+    return compare && compare->isEquality() && is_contained(compare->operands(), in.getOperand(0));
+  });
+}
+
+bool standsBesideMask(const CallBase &call, unsigned operand) {
+  return is_contained({Intrinsic::masked_load, Intrinsic::masked_gather}, call.getIntrinsicID()) &&
+         operand + 1 == call.arg_size();
+}
+
+bool countsWhatIsLeft(const PHINode &counter, const Value &bound) {
+  return any_of(counter.users(), [&](const User *user) {
+    const auto *left = dyn_cast<BinaryOperator>(user);
+    return left && left->getOpcode() == Instruction::Sub && left->getOperand(0) == &bound &&
+           left->getOperand(1) == &counter;
+  });
+}
+
+bool choosesVersion(const BranchInst &branch) {
+  const Function &function = *branch.getFunction();
+  constexpr unsigned lastTask = 5;
+  if (!branch.isConditional() || branch.getParent() != &function.getEntryBlock() || function.arg_size() <= lastTask)
+    return false;
+  const DominatorTree dominators(const_cast<Function &>(function));
+  return all_of(branch.successors(), [&](const BasicBlock *version) {
+    return any_of(function.getArg(lastTask)->users(), [&](const User *user) {
+      const auto *end = dyn_cast<ICmpInst>(user);
+      return end && dominators.dominates(version, end->getParent());
+    });
+  });
 }
 
 bool hasUnseenSign(const Instruction &in) {
@@ -199,14 +280,6 @@ bool hasUnseenSign(const Instruction &in) {
                             (id == Intrinsic::fma && call->getArgOperand(2) != &in);
     return multiplies && user->getOperand(0) == &in && user->getOperand(1) == &in;
   });
-}
-
-static bool readsSymbol(const LoadInst &load) {
-  const Value *base = load.getPointerOperand();
-  while (const auto *address = dyn_cast<GetElementPtrInst>(base))
-    base = address->getPointerOperand();
-  const auto *argument = dyn_cast<Argument>(base);
-  return argument && argument->getArgNo() == 3;
 }
 
 bool comparesData(const Instruction &in, int generations) {

@@ -16,7 +16,7 @@ bool isCounter(llvm::PHINode &phi);
 bool isStep(llvm::Instruction &in);
 
 // A comparison for selections between the very operands that it compares, which are the same number where it is at its
-// boundary.
+// boundary; or one that decides ties of another comparison between them.
 bool choosesBetweenOperands(const llvm::Instruction &in);
 
 // A comparison with a float that is no whole number, which chooses between approximations: at the boundary both hold.
@@ -32,8 +32,22 @@ bool isNumberOf(const llvm::fltSemantics &type, const llvm::Value &value);
 // x + 0 or x - 0, which is x but for the sign of a zero, and sums do not promise that.
 bool addsZero(const llvm::Instruction &in);
 
-// The integer is made of loops' counters and constants that are not negative, by sums and choices.
+// The integer is made of loops' counters, symbols and constants that are not negative, by sums, products, quotients and
+// choices, or nothing negative is left of it; or it is the last index of an extent.
 bool isCount(const llvm::Value &value);
+
+// A rounded number that is only compared with what it was before: whether that is whole, all roundings say alike.
+bool asksForWhole(const llvm::Instruction &in);
+
+// What a masked load gives for the lanes that it does not read: the generator counts on no value there.
+bool standsBesideMask(const llvm::CallBase &call, unsigned operand);
+
+// The body of the counter's loop has a mask of as many lanes as are left up to the bound, so that one turn more has
+// none.
+bool countsWhatIsLeft(const llvm::PHINode &counter, const llvm::Value &bound);
+
+// The branch at a kernel's beginning that takes one of two versions of all of it, by its extents. Both do all tasks.
+bool choosesVersion(const llvm::BranchInst &branch);
 
 // The sign of the value does not matter: it is only multiplied with itself, or given another one, at once or after it
 // was rounded or chosen.

@@ -58,6 +58,9 @@ template <typename Change> Constant *changed(Value *value, Change change) {
 struct Added {
   int64_t number;
   Constant *operator()(ConstantInt *from) const {
+    constexpr unsigned ofCounts = 32; // longer ones are patterns of bits, such as digits of 2 / pi
+    if (from->getValue().getSignificantBits() > ofCounts + 1)
+      return nullptr;
     return ConstantInt::get(from->getType(), from->getValue() + APInt(64, number, true).trunc(from->getBitWidth()));
   }
   Constant *operator()(ConstantFP *from) const {
@@ -68,9 +71,9 @@ struct Added {
 };
 struct Negated {
   Constant *operator()(ConstantInt *) const { return nullptr; }
-  // Of a zero only its sign would change, which most results do not have.
+  // Of a zero only its sign would change, which most results do not have, and of NaN one that none has.
   Constant *operator()(ConstantFP *from) const {
-    return from->isZero() ? nullptr : ConstantFP::get(from->getType(), neg(from->getValueAPF()));
+    return from->isZero() || from->isNaN() ? nullptr : ConstantFP::get(from->getType(), neg(from->getValueAPF()));
   }
 };
 struct OtherDigit {
@@ -132,17 +135,19 @@ Intrinsic::ID otherExtreme(Intrinsic::ID id) {
   return id;
 }
 
-// Of those that x86 has instructions for.
+// Of those that x86 has instructions for; one that differs from it for numbers of both signs.
 Intrinsic::ID otherRounding(Intrinsic::ID id) {
   switch (id) {
   case Intrinsic::floor:
+    return Intrinsic::ceil;
+  case Intrinsic::ceil:
+    return Intrinsic::floor;
+  case Intrinsic::trunc:
+    return Intrinsic::roundeven;
   case Intrinsic::roundeven:
   case Intrinsic::rint:
   case Intrinsic::nearbyint:
     return Intrinsic::trunc;
-  case Intrinsic::ceil:
-  case Intrinsic::trunc:
-    return Intrinsic::floor;
   default:
     return id;
   }
@@ -184,7 +189,7 @@ public:
     case Operator::Negated: // of a selection the sign of the result changes
       return !(isa<SelectInst>(in) && hasUnseenSign(in)) && constant(Negated{});
     case Operator::Digit:
-      return constant(OtherDigit{});
+      return !choosesApproximation(in) && constant(OtherDigit{});
     case Operator::IndexAbove:
       return index(1);
     case Operator::IndexBelow:
@@ -313,7 +318,7 @@ private:
       return false;
     if (auto *call = dyn_cast<CallBase>(&in))
       if (operand >= call->arg_size() || call->paramHasAttr(operand, Attribute::ImmArg) ||
-          call->getArgOperand(operand)->getType()->isIntOrIntVectorTy(1))
+          call->getArgOperand(operand)->getType()->isIntOrIntVectorTy(1) || standsBesideMask(*call, operand))
         return false;
     if (!isa<BinaryOperator, CmpInst, SelectInst, CallBase, PHINode, StoreInst>(in))
       return false;
@@ -367,7 +372,7 @@ private:
   bool branch() {
     auto *end = dyn_cast<BranchInst>(&in);
     const auto *condition = end && end->isConditional() ? dyn_cast<Instruction>(end->getCondition()) : nullptr;
-    if (!condition || counterOf(*condition)) // that of a loop is the comparison's opposite
+    if (!condition || counterOf(*condition) || choosesVersion(*end)) // that of a loop is the comparison's opposite
       return false;
     if (isDone)
       end->swapSuccessors();
@@ -401,7 +406,7 @@ private:
   bool rounding() {
     auto *call = dyn_cast<IntrinsicInst>(&in);
     const Intrinsic::ID id = call ? otherRounding(call->getIntrinsicID()) : Intrinsic::not_intrinsic;
-    if (!call || id == call->getIntrinsicID())
+    if (!call || id == call->getIntrinsicID() || asksForWhole(in))
       return false;
     if (isDone)
       call->setCalledFunction(Intrinsic::getOrInsertDeclaration(in.getModule(), id, {in.getType()}));
@@ -435,7 +440,7 @@ private:
 
   bool bound(int64_t by) {
     PHINode *counter = operand == 1 ? counterOf(in) : nullptr;
-    if (!counter)
+    if (!counter || (by > 0 && countsWhatIsLeft(*counter, *in.getOperand(1))))
       return false;
     // One turn, whose numbers may be several: a bound that is moved by less may leave the turns as they are.
     const auto *step = dyn_cast<ConstantInt>(stepOf(*counter)->getOperand(1));

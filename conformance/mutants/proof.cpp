@@ -10,6 +10,9 @@
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/MDBuilder.h>
+#include <llvm/Transforms/Utils/Cloning.h>
+
+#include <vector>
 
 namespace mortise::mutants {
 
@@ -78,7 +81,70 @@ bool isSeenWithin(const Value &mask, const Value &value, const DominatorTree &do
   });
 }
 
+// Whether all that is computed of the value is computed lane by lane, until it is stored.
+bool isUsedByLanes(const Value &value, SmallPtrSetImpl<const Value *> &seen) {
+  return !seen.insert(&value).second || all_of(value.users(), [&](const User *user) {
+    const auto *in = cast<Instruction>(user);
+    const auto *call = dyn_cast<IntrinsicInst>(in);
+    if (isa<StoreInst>(in))
+      return in->getOperand(0) == &value;
+    if (call && call->getIntrinsicID() == Intrinsic::masked_store)
+      return call->getArgOperand(0) == &value;
+    return isLaneWise(*in) && !isa<GetElementPtrInst>(in) && lanesOf(*in) == lanesOf(value) && isUsedByLanes(*in, seen);
+  });
+}
+
+std::vector<CmpInst *> comparisonsOf(Module &module) {
+  std::vector<CmpInst *> all;
+  for (Function &function : module)
+    for (Instruction &in : instructions(function))
+      if (auto *compare = dyn_cast<CmpInst>(&in))
+        all.push_back(compare);
+  return all;
+}
+
+void assumeNan(CmpInst &compare, unsigned operand, bool isNegative) {
+  Value *value = compare.getOperand(operand);
+  value->replaceAllUsesWith(ConstantFP::getNaN(value->getType(), isNegative));
+}
+
 } // namespace
+
+bool areEqualForNan(const Module &before, const Module &after, function_ref<bool(Module &, Module &)> areEqual) {
+  // From version to version one comparison more decides as in `after`.
+  std::unique_ptr<Module> version = CloneModule(before), last = CloneModule(after);
+  const std::vector<CmpInst *> changed = comparisonsOf(*version), wanted = comparisonsOf(*last);
+  if (changed.size() != wanted.size())
+    return false;
+  bool differs = false;
+  for (size_t i = 0; i < changed.size(); ++i) {
+    CmpInst &compare = *changed[i];
+    if (compare.getPredicate() == wanted[i]->getPredicate())
+      continue;
+    differs = true;
+    const CmpInst::Predicate old = compare.getPredicate();
+    for (unsigned operand = 0; operand < 2; ++operand) {
+      Value *value = compare.getOperand(operand);
+      SmallPtrSet<const Value *, 16> seen;
+      if (isa<Constant>(value))
+        continue;
+      if (!isUsedByLanes(*value, seen))
+        return false;
+      for (const bool isNegative : {false, true}) {
+        compare.setPredicate(old);
+        const auto one = CloneModule(*version);
+        compare.setPredicate(wanted[i]->getPredicate());
+        const auto other = CloneModule(*version);
+        assumeNan(*comparisonsOf(*one)[i], operand, isNegative);
+        assumeNan(*comparisonsOf(*other)[i], operand, isNegative);
+        if (!areEqual(*one, *other))
+          return false;
+      }
+    }
+    compare.setPredicate(wanted[i]->getPredicate());
+  }
+  return differs;
+}
 
 void assumeCalls(Function &function) {
   if (!isKernel(function))

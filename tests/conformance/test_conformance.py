@@ -84,8 +84,9 @@ def test_cpu_over_symbols(tmp_path):
 
 def test_updates_over_six_symbols(tmp_path):
     """The cpu plugin once listed where each element lies, of which there are 2^36 with typical values of the symbols."""
-    _, report = judge(PLUGINS / "libmortise_cpu.so", tmp_path, "--seed", "5", "--memory", 1 << 32, "--case",
-                      "dynamic/put/i16/rank6/updated/random/set/#1", "--case", "dynamic/put/f16/rank6/updated/extreme/add-last/#1", status=GOOD)
+    _, report = judge(PLUGINS / "libmortise_cpu.so", tmp_path, "--seed", "5", "--memory", 1 << 32,
+                      "--case", "dynamic/put/i16/rank6/updated/random/set/#1",
+                      "--case", "dynamic/put/f16/rank6/updated/extreme/add-last/#1", status=GOOD)
     assert report["totals"]["passed"] == 2
 
 

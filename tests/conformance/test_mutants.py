@@ -90,7 +90,8 @@ def test_mutants_are_found(known):
 
 def test_dead_code_is_equivalent(known):
     """A mutant with the machine code of its kernel, and the claim that it is one, which a killed mutant does not get."""
-    drawn = (mutant for mutant in mutants.draw(known, 1) if mutant.operator == "flags" and mutant.op == "add")
+    # A bf16 is widened by an extension and a shift, which loses what the extension put above it.
+    drawn = (mutant for mutant in mutants.draw(known, 1) if mutant.operator == "extension" and mutant.op != "add")
     quick = set(mutants.listed("--quick"))
     judged = [mutants.judge(replace(mutant), known, quick) for mutant in itertools.islice(drawn, 3)]
     same = [mutant for mutant in judged if mutant.equivalent]

@@ -187,14 +187,12 @@ Result<void> changeKernel(llvm::Module &module, const Choice &chosen) {
   auto made = machineCode(*llvm::CloneModule(module), false), old = machineCode(*llvm::CloneModule(*before), false);
   if (!old || !made)
     return old ? made.error() : old.error();
-  bool isEqual = *old == *made;
-  if (!isEqual) {
-    const auto oldBest = machineCode(*llvm::CloneModule(*before), true),
-               best = machineCode(*llvm::CloneModule(module), true);
-    if (!oldBest || !best)
-      return oldBest ? best.error() : oldBest.error();
-    isEqual = *oldBest == *best;
-  }
+  const auto areEqual = [](llvm::Module &one, llvm::Module &other) {
+    const auto a = machineCode(one, true), b = machineCode(other, true);
+    return a && b && *a == *b;
+  };
+  const bool isEqual = *old == *made || areEqual(*llvm::CloneModule(*before), *llvm::CloneModule(module)) ||
+                       (chosen.site.change == Operator::Unordered && areEqualForNan(*before, module, areEqual));
   if (!isEqual) {
     keepText(*before, module);
     differs = true;

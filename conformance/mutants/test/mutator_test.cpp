@@ -90,7 +90,7 @@ TEST(Mutator, MakesTheChangeThatItSays) {
   EXPECT_THAT(after("8.1/negated"), HasSubstr("fcmp olt float %one, -3.000000e+00"));
   EXPECT_THAT(after("8.1/digit"), HasSubstr("fcmp olt float %one, 0x4008060000000000"));
   EXPECT_THAT(after("9.0/arms"), HasSubstr("select i1 %less, float %sum, float %one"));
-  EXPECT_THAT(after("10.0/rounding"), HasSubstr("call float @llvm.trunc.f32(float %chosen)"));
+  EXPECT_THAT(after("10.0/rounding"), HasSubstr("call float @llvm.ceil.f32(float %chosen)"));
   EXPECT_THAT(after("10.0/dropped"), HasSubstr("%difference = fsub float %chosen, %sum"));
   EXPECT_THAT(after("11.0/operands"), HasSubstr("fsub float %sum, %down"));
   EXPECT_THAT(after("11.0/arithmetic"), HasSubstr("fadd float %down, %sum"));
@@ -112,15 +112,19 @@ TEST(Mutator, MakesTheChangeThatItSays) {
 }
 
 // The sites of a kernel with this body, with spaces around each.
+std::string sitesIn(llvm::Function &function) {
+  std::string text = " ";
+  for (const Site &site : sitesOf(function))
+    text += textOf(site) + " ";
+  return text;
+}
+
 std::string sitesIn(const std::string &body) {
   Code code("declare float @llvm.fma.f32(float, float, float)\n"
             "declare float @llvm.copysign.f32(float, float)\n"
             "define void @kernel(ptr %x, ptr %y, ptr %z, ptr %symbols, i64 %n) {\n" +
             body + "  ret void\n}");
-  std::string text = " ";
-  for (const Site &site : sitesOf(*code.function))
-    text += textOf(site) + " ";
-  return text;
+  return sitesIn(*code.function);
 }
 
 // The sign rule of what comes from tensors, and not of counts; boundaries, but where it is chosen between what is
@@ -132,10 +136,7 @@ TEST(Mutator, ComparisonsThatMayBeWrong) {
               "  %less = icmp slt i32 %" +
               compared + ", 7\n  %chosen = select i1 %less, i32 %" + compared + ", i32 " + other +
               "\n  store i32 %chosen, ptr %y\n  ret void\n}");
-    std::string text;
-    for (const Site &site : sitesOf(*code.function))
-      text += textOf(site) + " ";
-    return text;
+    return sitesIn(*code.function);
   };
   EXPECT_THAT(sites("number", "3"), testing::AllOf(HasSubstr("2.0/signedness"), HasSubstr("2.0/boundary")));
   EXPECT_THAT(sites("symbol", "3"), testing::Not(HasSubstr("signedness")));
@@ -146,6 +147,30 @@ TEST(Mutator, ComparisonsThatMayBeWrong) {
   };
   EXPECT_THAT(real("88.0"), HasSubstr("1.0/boundary"));
   EXPECT_THAT(real("0.5"), testing::Not(HasSubstr("boundary")));
+}
+
+// Where both are the same number, or the comparison only decides ties of others, the choice is the same.
+TEST(Mutator, BoundariesOfChoices) {
+  const auto chosen = [](const std::string &other) {
+    return sitesIn("  %a = load <4 x float>, ptr %x\n  %one = load float, ptr %y\n"
+                   "  %i = insertelement <4 x float> poison, float %one, i32 0\n"
+                   "  %b = shufflevector <4 x float> %i, <4 x float> poison, <4 x i32> zeroinitializer\n"
+                   "  %j = insertelement <4 x float> poison, float %one, i32 0\n"
+                   "  %again = shufflevector <4 x float> %j, <4 x float> poison, <4 x i32> zeroinitializer\n"
+                   "  %m = fcmp ogt <4 x float> %a, %b\n  %s = select <4 x i1> %m, <4 x float> %a, <4 x float> " +
+                   other + "\n  store <4 x float> %s, ptr %z\n");
+  };
+  EXPECT_THAT(chosen("%b"), testing::Not(HasSubstr("boundary")));
+  EXPECT_THAT(chosen("%again"), testing::Not(HasSubstr("boundary")));
+  EXPECT_THAT(chosen("zeroinitializer"), HasSubstr("boundary"));
+  const auto tie = [](const std::string &with) {
+    return sitesIn("  %a = load i32, ptr %x\n  %b = load i32, ptr %y\n  %first = icmp slt i32 %a, %b\n"
+                   "  %c = load float, ptr %z\n  %equal = fcmp oeq float %c, 1.0\n  %t = and i1 %equal, %first\n"
+                   "  %less = fcmp une float %c, 2.0\n  %wins = or i1 %less, " +
+                   with + "\n  %s = select i1 %wins, i32 %a, i32 %b\n  store i32 %s, ptr %x\n");
+  };
+  EXPECT_THAT(tie("%t"), testing::Not(HasSubstr(" 2.0/boundary")));
+  EXPECT_THAT(tie("%first"), HasSubstr(" 2.0/boundary"));
 }
 
 // What was widened from a type, and only chosen or given another sign since, has nothing to round.
@@ -206,6 +231,54 @@ TEST(Mutator, SignsThatAnotherOneReplacesAfterRounding) {
   EXPECT_THAT(difference("call float @llvm.copysign.f32(float %c, float %short)"), HasSubstr(" 2.0/operands"));
   EXPECT_THAT(difference("call float @llvm.copysign.f32(float %c, float 1.0)"),
               testing::Not(HasSubstr(" 2.0/operands")));
+}
+
+TEST(Mutator, WhetherANumberIsWhole) {
+  const std::string whole = "  %a = load float, ptr %x\n  %d = call float @llvm.floor.f32(float %a)\n"
+                            "  %w = fcmp oeq float %d, %a\n  store i1 %w, ptr %y\n";
+  EXPECT_THAT(sitesIn(whole), testing::Not(HasSubstr(" 1.0/rounding")));
+  EXPECT_THAT(sitesIn(whole + "  store float %d, ptr %z\n"), HasSubstr(" 1.0/rounding"));
+}
+
+TEST(Mutator, PatternsOfBits) {
+  const auto sum = [](const std::string &with) {
+    return sitesIn("  %a = load i64, ptr %x\n  %s = xor i64 %a, " + with + "\n  store i64 %s, ptr %y\n");
+  };
+  EXPECT_THAT(sum("683565275"), HasSubstr("minus-one"));
+  EXPECT_THAT(sum("2935890503282001226"), testing::Not(HasSubstr("minus-one")));
+}
+
+TEST(Mutator, LanesBesideAMask) {
+  const std::string load =
+      "  %l = call <4 x float> @llvm.masked.load.v4f32.p0(ptr %x, <4 x i1> <i1 1, i1 1, i1 0, i1 0>, "
+      "<4 x float> zeroinitializer)\n  store <4 x float> %l, ptr %y\n";
+  EXPECT_THAT(sitesIn(load), testing::Not(HasSubstr("plus-one")));
+  EXPECT_THAT(sitesIn(load), HasSubstr("all-lanes"));
+}
+
+TEST(Mutator, ATurnWithoutLanes) {
+  const auto loopTo = [](const std::string &left) {
+    return sitesIn("  br label %head\nhead:\n  %i = phi i64 [ 0, %0 ], [ %next, %body ]\n"
+                   "  %goes = icmp slt i64 %i, 37\n  br i1 %goes, label %body, label %done\nbody:\n  %left = sub i64 " +
+                   left + ", %i\n  store i64 %left, ptr %x\n  %next = add i64 %i, 16\n  br label %head\ndone:\n");
+  };
+  EXPECT_THAT(loopTo("37"), testing::Not(HasSubstr("bound-above")));
+  EXPECT_THAT(loopTo("37"), HasSubstr("bound-below"));
+  EXPECT_THAT(loopTo("38"), HasSubstr("bound-above"));
+}
+
+TEST(Mutator, TwoVersionsOfAKernel) {
+  const auto branched = [](const std::string &other) {
+    Code code("define void @kernel(ptr %inputs, ptr %outputs, ptr %scratch, ptr %symbols, i64 %begin, i64 %end) {\n"
+              "  %n = load i64, ptr %symbols\n  %short = icmp slt i64 %n, 128\n"
+              "  br i1 %short, label %one, label %two\none:\n  %a = icmp slt i64 %begin, %end\n"
+              "  store i1 %a, ptr %outputs\n  ret void\ntwo:\n" +
+              other + "  ret void\n}");
+    return sitesIn(*code.function);
+  };
+  EXPECT_THAT(branched("  %b = icmp slt i64 %begin, %end\n  store i1 %b, ptr %outputs\n"),
+              testing::Not(HasSubstr(" 2.0/branch")));
+  EXPECT_THAT(branched("  store i1 true, ptr %outputs\n"), HasSubstr(" 2.0/branch"));
 }
 
 TEST(Mutator, SignsOfWhatIsOnlySquared) {

@@ -7,6 +7,7 @@
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
+#include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/SourceMgr.h>
 #include <llvm/Support/raw_ostream.h>
 
@@ -117,6 +118,56 @@ done:
   EXPECT_TRUE(forgets("%mask", "%mask"));
   EXPECT_FALSE(forgets("%mask", "splat (i1 true)"));
   EXPECT_FALSE(forgets("%own", "%mask"));
+}
+
+// Whether both come to the same instructions.
+bool areSimplifiedEqual(llvm::Module &one, llvm::Module &other) {
+  std::string texts[2];
+  for (llvm::Module *module : {&one, &other}) {
+    llvm::LoopAnalysisManager loops;
+    llvm::FunctionAnalysisManager functions;
+    llvm::CGSCCAnalysisManager components;
+    llvm::ModuleAnalysisManager modules;
+    llvm::PassBuilder builder;
+    builder.registerModuleAnalyses(modules);
+    builder.registerCGSCCAnalyses(components);
+    builder.registerFunctionAnalyses(functions);
+    builder.registerLoopAnalyses(loops);
+    builder.crossRegisterProxies(loops, functions, components, modules);
+    llvm::ModulePassManager passes;
+    EXPECT_FALSE(builder.parsePassPipeline(passes, "function(instcombine)"));
+    passes.run(*module, modules);
+    llvm::raw_string_ostream(texts[module == &other]) << *module->getFunction("kernel");
+  }
+  return texts[0] == texts[1];
+}
+
+// Of a choice by the comparison of %x with 0: whether that decides alike for NaN, however it is ordered.
+bool isNanUnseen(const std::string &chosen) {
+  llvm::LLVMContext context;
+  llvm::SMDiagnostic wrong;
+  const auto with = [&](const std::string &predicate) {
+    auto module = llvm::parseAssemblyString("define void @kernel(ptr %p, ptr %q) {\n  %x = load <4 x float>, ptr %p\n"
+                                            "  %less = fcmp " +
+                                                predicate + " <4 x float> %x, zeroinitializer\n" + chosen +
+                                                "  store <4 x float> %y, ptr %q\n  ret void\n}",
+                                            wrong, context);
+    EXPECT_TRUE(module) << wrong.getMessage().str();
+    return module;
+  };
+  return areEqualForNan(*with("olt"), *with("ult"), areSimplifiedEqual);
+}
+
+TEST(Proof, ComparisonsOfNan) {
+  EXPECT_TRUE(isNanUnseen("  %a = fadd <4 x float> %x, splat (float 1.0)\n  %b = fmul <4 x float> %x, %x\n"
+                          "  %y = select <4 x i1> %less, <4 x float> %a, <4 x float> %b\n"));
+  EXPECT_FALSE(isNanUnseen("  %y = select <4 x i1> %less, <4 x float> splat (float 1.0), <4 x float> %x\n"));
+  // A lane with NaN goes into others.
+  EXPECT_FALSE(
+      isNanUnseen("  %a = fadd <4 x float> %x, splat (float 1.0)\n"
+                  "  %b = shufflevector <4 x float> %a, <4 x float> %a, <4 x i32> <i32 1, i32 2, i32 3, i32 0>\n"
+                  "  %y = select <4 x i1> %less, <4 x float> %a, <4 x float> %b\n"));
+  EXPECT_FALSE(isNanUnseen("  %y = fneg <4 x float> %x\n  %z = bitcast <4 x i1> %less to i4\n  store i4 %z, ptr %p\n"));
 }
 
 } // namespace

@@ -163,7 +163,6 @@ private:
   Value bf16Bits(Value x);
   Value halfToFloat(Value bits);
   Value floatToHalf(Value x);
-  Value nearest(Value shifted);
   Value powerOf2(Value n, Value like);
   Value expReduced(Value x, Value &n);
   Value exp2Parts(Value x, Value rest, const Fit &tail, Value &n);

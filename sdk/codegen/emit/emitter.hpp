@@ -94,8 +94,8 @@ protected:
   // reduce.cpp
   Carried initial(const Reduction &reduction, bool vector);
   Carried accumulate(const Reduction &reduction, Carried sum);
-  Carried combine(const Expr &expr, Carried x, Carried y);
-  Carried across(const Expr &expr, Carried x); // the lanes
+  Carried combine(const Expr &expr, Carried x, Carried y, bool isBehind = false); // y has the larger index, if any
+  Carried across(const Expr &expr, Carried x);                                    // the lanes
   Value neutral(const Expr &expr, mlir::Type type);
 
   // A loop with its own scope, which knows the counters `members`.

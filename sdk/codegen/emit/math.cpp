@@ -37,22 +37,18 @@ static constexpr Parts log2e[] = {{0x1.715476p+0, 0x1.4ae0bf85ddf44p-26},
 static constexpr Parts log10e[] = {{0x1.bcb7b2p-2, -0x1.5b235e39ab2a9p-27},
                                    {0x1.bcb7b1526e50ep-2, 0x1.95355baaafad3p-57}};
 
-// Adding 1.5 * 2^(digits - 1) to a float rounds it to an integer, which stands in the low bits of the sum.
+// Adding 1.5 * 2^(digits - 1) to a float rounds it to an integer, which stands in the low bits of the sum. The bits
+// above it need not be taken away where the integer becomes an exponent, since powerOf2 shifts them out.
 static double magic(Value x) { return Code::isDouble(x) ? 0x1.8p52 : 0x1.8p23; }
 static int64_t digits(Value x) { return Code::isDouble(x) ? 52 : 23; } // stored ones
 static int64_t bias(Value x) { return Code::isDouble(x) ? 1023 : 127; }
 
-Value Code::nearest(Value shifted) {
-  Value bits = intBits(shifted);
-  return subI(bits, intBits(constant(shifted.getType(), magic(shifted))));
-}
-
-// x = n ln 2 + r with |r| <= ln 2 / 2, and n as an integer.
+// x = n ln 2 + r with |r| <= ln 2 / 2, and n in the low bits.
 Value Code::expReduced(Value x, Value &n) {
   const Parts &part = ln2[isDouble(x)];
   Value shifted = fma(x, constant(x.getType(), log2e[1].high), magic(x));
   Value whole = add(shifted, -magic(x));
-  n = nearest(shifted);
+  n = intBits(shifted);
   Value r = fma(whole, constant(x.getType(), -part.high), x);
   return fma(whole, constant(x.getType(), -part.low), r);
 }
@@ -62,12 +58,11 @@ Value Code::powerOf2(Value n, Value like) {
   return bitcast(arith::ShLIOp::create(b, loc, biased, integer(n.getType(), digits(like))), element(like));
 }
 
-// Scales in two steps, so that subnormal results are rounded once and 2^128 (2^1024) does not overflow early. The
-// shift is of a positive number, since not every CPU has signed ones of 64 bits.
+// Scales in two steps, so that subnormal results are rounded once and 2^128 (2^1024) does not overflow early. n has the
+// exponent in its low bits and is not negative: it is shifted without a sign, since not every CPU has signed shifts of
+// 64 bits.
 Value Code::scaleByPowerOf2(Value x, Value n) {
-  constexpr int64_t above = 1 << 12;
-  Value half = two<arith::ShRUIOp>(addI(n, integer(n.getType(), above)), integer(n.getType(), 1));
-  half = addI(half, integer(n.getType(), -above / 2));
+  Value half = two<arith::ShRUIOp>(n, integer(n.getType(), 1));
   return mul(mul(x, powerOf2(half, x)), powerOf2(subI(n, half), x));
 }
 
@@ -90,12 +85,13 @@ Value Code::expm1(Value x) {
   return copySign(add(half, half), x);
 }
 
-// 2^(x + rest) = m 2^n, with a small rest, if any. The difference of x to the nearest integer is exact.
+// 2^(x + rest) = m 2^n, n in the low bits, with a small rest, if any. The difference of x to the nearest integer is
+// exact.
 Value Code::exp2Parts(Value x, Value rest, const Fit &tail, Value &n) {
   Value shifted = add(x, magic(x)), r = sub(x, add(shifted, -magic(x)));
   if (rest)
     r = add(r, rest);
-  n = nearest(shifted);
+  n = intBits(shifted);
   return fma(polynomial(r, tail), r, 1.0);
 }
 

@@ -38,7 +38,7 @@ Emitter::Carried Emitter::initial(const Reduction &reduction, bool vector) {
   return parts;
 }
 
-Emitter::Carried Emitter::combine(const Expr &expr, Carried x, Carried y) {
+Emitter::Carried Emitter::combine(const Expr &expr, Carried x, Carried y, bool isBehind) {
   int32_t dtype = plan.dag.exprs[expr.operands[0]].dtype;
   bool real = isFloat(dtype);
   switch (expr.op) {
@@ -54,14 +54,16 @@ Emitter::Carried Emitter::combine(const Expr &expr, Carried x, Carried y) {
   default: {
     // y wins where it is larger (argmin: smaller), or equal and earlier. NaN wins against numbers.
     c.match(x[0], y[0]), c.match(x[1], y[1]);
-    Value larger = compare(expr.op == Op::Argmax ? Direction::Gt : Direction::Lt, y[0], x[0], dtype);
-    Value equal = compare(Direction::Eq, y[0], x[0], dtype);
-    if (real) {
-      Value xNan = c.isNan(x[0]), yNan = c.isNan(y[0]);
-      larger = c.orI(larger, c.andI(yNan, c.notI(xNan)));
-      equal = c.orI(equal, c.andI(yNan, xNan));
+    Value wins = compare(expr.op == Op::Argmax ? Direction::Gt : Direction::Lt, y[0], x[0], dtype);
+    Value xNan = real ? c.isNan(x[0]) : Value(), yNan = real ? c.isNan(y[0]) : Value();
+    if (real)
+      wins = c.orI(wins, c.andI(yNan, c.notI(xNan)));
+    if (!isBehind) {
+      Value equal = compare(Direction::Eq, y[0], x[0], dtype);
+      if (real)
+        equal = c.orI(equal, c.andI(yNan, xNan));
+      wins = c.orI(wins, c.andI(equal, c.compareI(I::slt, y[1], x[1])));
     }
-    Value wins = c.orI(larger, c.andI(equal, c.compareI(I::slt, y[1], x[1])));
     return {c.select(wins, y[0], x[0]), c.select(wins, y[1], x[1])};
   }
   }
@@ -100,7 +102,7 @@ Emitter::Carried Emitter::accumulate(const Reduction &reduction, Carried sum) {
                             ? laneVector(plan.rowIndex, 0, narrow)
                             : c.resizeInt(scalarIndex(plan.rowIndex), Code::element(sum[1]), true));
     }
-    next = combine(expr, sum, element);
+    next = combine(expr, sum, element, /*isBehind=*/true);
   }
   if (Value active = uncountedLanes ? uncountedLanes : schedule.laneInside ? tailMask : Value())
     for (size_t i = 0; i < next.size(); ++i)
