@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "bench"))
+sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests" / "tools")]
 import bad_plugins
 import measure
+import templates
 from bad_plugins import BOUND, CALL, CANDIDATE, COMPILE, FOREVER, INFO
 
 BUILD = measure.build_folder()
@@ -219,13 +220,9 @@ def test_layouts_cross_and_other_spaces_are_refused_with_words(tmp_path):
     assert asked == carried > 0 and refused, (carried, asked, refused)
 
 
-@pytest.mark.parametrize("template", ["c-own/plugin.c", "cpp-own/plugin.cpp"])
+@pytest.mark.parametrize("template", ["c-own", "cpp-own"])
 def test_the_templates_with_memory_of_their_own(template, tmp_path):
-    source = ROOT / "sdk" / "template" / template
-    bad_plugins.put(tmp_path, b"", (source.parent / "manifest.toml").read_text())
-    cpp = source.suffix == ".cpp"
-    subprocess.run(["clang++-22" if cpp else "clang-22", "-shared", "-fPIC", "-O1", "-fvisibility=hidden", *(["-std=c++20"] if cpp else []),
-                    f"-I{ROOT / 'sdk' / 'include'}", source, "-o", tmp_path / "libmortise_acme.so", "-pthread"], check=True)
+    templates.library_of(template, tmp_path)
     (tmp_path / "probe.mlir").write_text(bad_plugins.PROGRAM)
     for isolate in ("off", "acme"):
         status, out, said = mortise(tmp_path, "check", "probe.mlir", "--device", "acme", **isolated(tmp_path, isolate))

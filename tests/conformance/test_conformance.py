@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests" / "tools")]
 import measure
 import saboteur
+import templates
 from test_plugin_check import LOOP, build
 
 BUILD = measure.build_folder()
@@ -96,6 +97,14 @@ def test_template(tmp_path):
     assert report["totals"]["failed"] == 0
     suites = ElementTree.parse(tmp_path / "out" / "junit.xml").getroot()
     assert int(suites.get("tests")) == len(report["cases"]) and suites.get("failures") == "0"
+
+
+@pytest.mark.parametrize("template", ["c-own", "cpp-own"])
+def test_templates_with_memory_of_their_own(tmp_path, template):
+    """Who begins with one has a plugin that passes: strides are refused, and what its device does not have is an error."""
+    library = templates.library_of(template, tmp_path)
+    _, report = judge(library, tmp_path / "out", "--op", "add,mul,sub", "--level", "core,abi", status=GOOD)
+    assert report["totals"]["passed"] > 50 and not report["totals"]["failed"]
 
 
 FLUSH = "a[i] * b[i] < 1e-38f && a[i] * b[i] > -1e-38f ? 0 * a[i] * b[i] : a[i] * b[i]"

@@ -13,6 +13,7 @@
 
 static const MortiseHost *host; /* set by initialize; valid until the process ends */
 
+#define MEMORY_BYTES (UINT64_C(1) << 32)
 #define FAR (UINT64_C(1) << 62)
 static void *at(MortiseAddress address) { return (void *)(uintptr_t)(address - FAR); }
 static float *floats(MortiseAddress address) { return at(address); }
@@ -50,7 +51,7 @@ static MortiseStatus *devices(MortiseDevicesArgs *args) {
   static const MortiseSpace memory = {.struct_size = sizeof(MortiseSpace),
                                       .name = "memory",
                                       .kind = MORTISE_SPACE_DEVICE,
-                                      .bytes = UINT64_C(1) << 32,
+                                      .bytes = MEMORY_BYTES,
                                       .alignment = 64};
   static const MortiseSpace *const spaces[] = {&memory};
   static int handle;
@@ -73,7 +74,7 @@ static MortiseStatus *devices(MortiseDevicesArgs *args) {
 }
 
 static MortiseStatus *memory_allocate(MortiseMemoryArgs *args) {
-  void *memory = aligned_alloc(64, (args->bytes + 63) / 64 * 64);
+  void *memory = args->bytes <= MEMORY_BYTES ? aligned_alloc(64, (args->bytes + 63) / 64 * 64) : NULL;
   if (!memory)
     return host->status_create(MORTISE_OUT_OF_MEMORY, "the device has no memory left");
   args->address = (uintptr_t)memory + FAR;
@@ -86,6 +87,8 @@ static MortiseStatus *memory_free(MortiseMemoryArgs *args) {
 }
 
 static MortiseStatus *copy(MortiseCopyArgs *args) {
+  if ((args->source_device && args->source < FAR) || (args->target_device && args->target < FAR))
+    return host->status_create(MORTISE_INVALID_ARGUMENT, "copy: expected an address of the device, found another");
   void *target = args->target_device ? at(args->target) : (void *)(uintptr_t)args->target;
   const void *source = args->source_device ? at(args->source) : (void *)(uintptr_t)args->source;
   memcpy(target, source, args->bytes);
@@ -104,7 +107,11 @@ static int32_t supports(const MortiseNode *node, const char **detail) {
   if (type->dtype != MORTISE_F32)
     return MORTISE_REASON_DTYPE;
   *detail = "expected a static shape";
-  return type->dim_exprs ? MORTISE_REASON_NEEDS_STATIC : 0;
+  if (type->dim_exprs)
+    return MORTISE_REASON_NEEDS_STATIC;
+  *detail = "expected dense row-major tensors";
+  const int dense = !type->strides && !node->operands[0]->type->strides && !node->operands[1]->type->strides;
+  return dense ? 0 : MORTISE_REASON_LAYOUT;
 }
 
 static MortiseStatus *propose(MortiseProposeArgs *args) {

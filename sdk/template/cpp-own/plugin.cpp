@@ -14,6 +14,8 @@
 namespace {
 using namespace mortise;
 
+constexpr uint64_t memoryBytes = UINT64_C(1) << 32;
+
 // Addresses are the device's: those of ordinary memory, moved to where the process has none.
 constexpr MortiseAddress moved = UINT64_C(1) << 62;
 void *at(MortiseAddress address) { return pointer(address - moved); }
@@ -121,7 +123,7 @@ struct Example : PluginAdaptor<Example> {
       auto made = sized<MortiseSpace>();
       made.name = "memory";
       made.kind = MORTISE_SPACE_DEVICE;
-      made.bytes = UINT64_C(1) << 32;
+      made.bytes = memoryBytes;
       made.alignment = 64;
       return made;
     }();
@@ -154,6 +156,8 @@ struct Example : PluginAdaptor<Example> {
         proposal.refuse(i, MORTISE_REASON_DTYPE, "expected f32, found " + typeString(type));
       else if (!isStatic(type))
         proposal.refuse(i, MORTISE_REASON_NEEDS_STATIC, "expected a static shape");
+      else if (type.strides || node.operands[0]->type->strides || node.operands[1]->type->strides)
+        proposal.refuse(i, MORTISE_REASON_LAYOUT, "expected dense row-major tensors");
       else {
         const auto count = static_cast<double>(elementCount(type));
         proposal.add({"acme.binary", {&i, 1}, 12 * count / 100, 12 * count, count}); // 100 bytes per nanosecond
@@ -211,7 +215,7 @@ struct Example : PluginAdaptor<Example> {
   // what is freed there is given back behind the work before.
 
   Result<void> memoryAllocate(MortiseMemoryArgs &args) {
-    void *memory = std::aligned_alloc(64, (args.bytes + 63) / 64 * 64);
+    void *memory = args.bytes <= memoryBytes ? std::aligned_alloc(64, (args.bytes + 63) / 64 * 64) : nullptr;
     if (!memory)
       return Error{MORTISE_OUT_OF_MEMORY, "the device has no memory left"};
     args.address = addressOf(memory) + moved;
@@ -226,6 +230,8 @@ struct Example : PluginAdaptor<Example> {
     return {};
   }
   Result<void> copy(MortiseCopyArgs &args) {
+    if ((args.source_device && args.source < moved) || (args.target_device && args.target < moved))
+      return Error{MORTISE_INVALID_ARGUMENT, "copy: expected an address of the device, found another"};
     queueOf(args.stream).add([copy = args] {
       std::memcpy(at(copy.target_device, copy.target), at(copy.source_device, copy.source), copy.bytes);
     });
