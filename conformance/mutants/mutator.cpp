@@ -61,7 +61,8 @@ struct Added {
     constexpr unsigned ofCounts = 32; // longer ones are patterns of bits, such as digits of 2 / pi
     if (from->getValue().getSignificantBits() > ofCounts + 1)
       return nullptr;
-    return ConstantInt::get(from->getType(), from->getValue() + APInt(64, number, true).trunc(from->getBitWidth()));
+    return ConstantInt::get(from->getType(),
+                            from->getValue() + APInt(64, number, true).sextOrTrunc(from->getBitWidth()));
   }
   Constant *operator()(ConstantFP *from) const {
     APFloat sum = from->getValueAPF(), one(sum.getSemantics(), number);

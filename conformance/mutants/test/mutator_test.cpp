@@ -248,6 +248,12 @@ TEST(Mutator, PatternsOfBits) {
   EXPECT_THAT(sum("2935890503282001226"), testing::Not(HasSubstr("minus-one")));
 }
 
+TEST(Mutator, ConstantsOfMoreThan64Bits) {
+  Code code("define void @kernel(ptr %x, i128 %a) {\n  %s = add i128 %a, 5\n  store i128 %s, ptr %x\n  ret void\n}");
+  EXPECT_TRUE(mutate(*code.function, *siteOf("0.1/minus-one")));
+  EXPECT_THAT(code.text(), HasSubstr("add i128 %a, 4"));
+}
+
 TEST(Mutator, LanesBesideAMask) {
   const std::string load =
       "  %l = call <4 x float> @llvm.masked.load.v4f32.p0(ptr %x, <4 x i1> <i1 1, i1 1, i1 0, i1 0>, "
