@@ -106,7 +106,7 @@ class Catalogue:
     seed: int
     cases: dict[str, list[str]] = field(default_factory=dict)  # by op: those that pass
     kinds: dict[str, dict[str, list]] = field(default_factory=dict)  # by op, by pattern or kind: [combines lanes, {site: kinds with it}]
-    wrong: list[str] = field(default_factory=list)  # cases that do not pass without a mutant, though the cpu plugin is expected to pass them
+    wrong: list[str] = field(default_factory=list)  # without a mutant, though the cpu plugin is expected to pass
 
     @classmethod
     def of(cls, file: Path) -> "Catalogue":
