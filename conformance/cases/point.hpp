@@ -15,8 +15,9 @@
 namespace mortise::conformance {
 
 // X(Name, name). Extents: Tail: the last one is one less or one more than a multiple of a vector's width; Large: more
-// elements than 16 bits can count, where an op needs few steps for each; Bulk: still more of them, of even extents, for
-// the level perf alone; Broadcast: an operand is repeated by a node of its own in front of the op.
+// elements than 16 bits can count, where an op needs few steps for each, in every other one nearly all along one axis,
+// if no axis has a meaning of its own; Bulk: still more of them, of even extents, for the level perf alone; Broadcast:
+// an operand is repeated by a node of its own in front of the op.
 #define MORTISE_FOR_EACH_SHAPE(X)                                                                                      \
   X(Zero, zero)                                                                                                        \
   X(One, one)                                                                                                          \

@@ -254,13 +254,19 @@ bool countsWhatIsLeft(const PHINode &counter, const Value &bound) {
   });
 }
 
-bool choosesVersion(const BranchInst &branch) {
-  const Function &function = *branch.getFunction();
+bool choosesVersion(const Instruction &in) {
+  if (isa<CmpInst>(in))
+    return !in.use_empty() && all_of(in.users(), [](const User *user) {
+      return isa<BranchInst>(user) && choosesVersion(*cast<Instruction>(user));
+    });
+  const auto *branch = dyn_cast<BranchInst>(&in);
+  const Function &function = *in.getFunction();
   constexpr unsigned lastTask = 5;
-  if (!branch.isConditional() || branch.getParent() != &function.getEntryBlock() || function.arg_size() <= lastTask)
+  if (!branch || !branch->isConditional() || in.getParent() != &function.getEntryBlock() ||
+      function.arg_size() <= lastTask)
     return false;
   const DominatorTree dominators(const_cast<Function &>(function));
-  return all_of(branch.successors(), [&](const BasicBlock *version) {
+  return all_of(branch->successors(), [&](const BasicBlock *version) {
     return any_of(function.getArg(lastTask)->users(), [&](const User *user) {
       const auto *end = dyn_cast<ICmpInst>(user);
       return end && dominators.dominates(version, end->getParent());

@@ -46,8 +46,9 @@ bool standsBesideMask(const llvm::CallBase &call, unsigned operand);
 // none.
 bool countsWhatIsLeft(const llvm::PHINode &counter, const llvm::Value &bound);
 
-// The branch at a kernel's beginning that takes one of two versions of all of it, by its extents. Both do all tasks.
-bool choosesVersion(const llvm::BranchInst &branch);
+// The branch at a kernel's beginning that takes one of two versions of all of it, by its extents, or the comparison for
+// that. Both do all tasks.
+bool choosesVersion(const llvm::Instruction &in);
 
 // The sign of the value does not matter: it is only multiplied with itself, or given another one, at once or after it
 // was rounded or chosen.

@@ -313,7 +313,7 @@ private:
   }
 
   template <typename How> bool constant(How how) {
-    if (operand >= in.getNumOperands() || isStep(in) || counterOf(in))
+    if (operand >= in.getNumOperands() || isStep(in) || counterOf(in) || choosesVersion(in))
       return false;
     if (auto *phi = dyn_cast<PHINode>(&in); phi && isCounter(*phi))
       return false;
@@ -363,7 +363,7 @@ private:
 
   template <typename How> bool predicate(How how) {
     auto *compare = dyn_cast<CmpInst>(&in);
-    if (!compare || operand != 0 || how(compare->getPredicate()) == compare->getPredicate())
+    if (!compare || operand != 0 || how(compare->getPredicate()) == compare->getPredicate() || choosesVersion(in))
       return false;
     if (isDone)
       compare->setPredicate(how(compare->getPredicate()));

@@ -276,6 +276,23 @@ TEST(ConformanceCases, OtherValuesOfDynamicCasesHaveOtherExtents) {
     }
 }
 
+// Rows longer than a tile of any kernel, and as many rows; but no product with one of its three extents alone.
+TEST(ConformanceCases, LargeTensorsAreLongInOneAxisToo) {
+  const auto longest = [](Op op, uint64_t seed) {
+    const auto made = makeCase({.op = op, .dtype = MORTISE_I8, .shape = Shape::Large}, seed);
+    EXPECT_TRUE(made) << made.error().message;
+    const MortiseType &type = *made->plain->view().inputs[0]->type;
+    return *std::max_element(type.dims, type.dims + type.rank);
+  };
+  int even = 0, isLong = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    (longest(Op::Neg, seed) > 20000 ? isLong : even) += 1;
+    EXPECT_LT(longest(Op::Dot, seed), 200);
+  }
+  EXPECT_GT(even, 3);
+  EXPECT_GT(isLong, 3);
+}
+
 // A softmax that takes another number than the largest away overflows then.
 TEST(ConformanceCases, OtherValuesOfASoftmaxAreFarApart) {
   for (const Op op : {Op::Softmax, Op::LogSoftmax, Op::CrossEntropy}) {
