@@ -198,7 +198,7 @@ static bool isCount(const Value &value, SmallPtrSetImpl<const Value *> &seen) {
     return readsSymbol(cast<LoadInst>(*in));
   case Instruction::Add:
     if (const auto *last = dyn_cast<ConstantInt>(in->getOperand(1)); last && last->isMinusOne())
-      return isCount(*in->getOperand(0), seen);
+      return isa<LoadInst>(in->getOperand(0)) && isCount(*in->getOperand(0), seen);
     [[fallthrough]];
   case Instruction::PHI:
   case Instruction::Mul:

@@ -33,7 +33,7 @@ bool isNumberOf(const llvm::fltSemantics &type, const llvm::Value &value);
 bool addsZero(const llvm::Instruction &in);
 
 // The integer is made of loops' counters, symbols and constants that are not negative, by sums, products, quotients and
-// choices, or nothing negative is left of it; or it is the last index of an extent.
+// choices, or nothing negative is left of it; or it is a symbol less 1, the last index of an extent.
 bool isCount(const llvm::Value &value);
 
 // A rounded number that is only compared with what it was before: whether that is whole, all roundings say alike.

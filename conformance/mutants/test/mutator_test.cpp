@@ -307,6 +307,16 @@ TEST(Mutator, ExtensionsOfCounts) {
   EXPECT_THAT(extended("3"), testing::Not(HasSubstr("3.0/extension")));
   EXPECT_THAT(extended("-3"), HasSubstr("3.0/extension"));
   EXPECT_THAT(extended("%data"), HasSubstr("3.0/extension"));
+  // A clamped index, up to the last one of an extent.
+  const auto clamped = [](const std::string &extent) {
+    return sitesIn("  %data = load i32, ptr %x\n  %extent = load i64, ptr " + extent +
+                   "\n  %last = add i64 %extent, -1\n  %narrow = trunc i64 %last to i32\n"
+                   "  %low = call i32 @llvm.smax.i32(i32 %data, i32 0)\n"
+                   "  %index = call i32 @llvm.smin.i32(i32 %low, i32 %narrow)\n"
+                   "  %wide = sext i32 %index to i64\n  store i64 %wide, ptr %y\n");
+  };
+  EXPECT_THAT(clamped("%symbols"), testing::Not(HasSubstr("6.0/extension")));
+  EXPECT_THAT(clamped("%y"), HasSubstr("6.0/extension"));
 }
 
 // A bound that was one element less would leave a vector's last turn as it is.

@@ -79,13 +79,13 @@ static void runUpdate(const UpdateLoop &update, void *const *operands) {
   auto *target = static_cast<char *>(operands[2]);
   parallelFor(update.outer, std::max<int64_t>(1, 65536 / (update.count * update.inner + 1)),
               [&](int64_t begin, int64_t end) {
-                for (int64_t o = begin; o < end; ++o)
+                for (int64_t o = begin; o < end; ++o) {
+                  const int64_t row = update.outerOffsets[o];
                   for (int64_t j = 0; j < update.count; ++j) {
                     const int64_t index = update.indexOf(operands[0], j);
                     if (!update.isInRange(index))
                       continue;
-                    const char *from =
-                        updates + (update.outerOffsets[o] + j * update.axisStride) * static_cast<int64_t>(update.size);
+                    const char *from = updates + (row + j * update.axisStride) * static_cast<int64_t>(update.size);
                     char *to = target + (o * update.extent + index) * update.inner * static_cast<int64_t>(update.size);
                     if (update.innerOffsets.areContiguous()) {
                       std::memcpy(to, from, static_cast<size_t>(update.inner) * update.size);
@@ -95,6 +95,7 @@ static void runUpdate(const UpdateLoop &update, void *const *operands) {
                       std::memcpy(to + i * static_cast<int64_t>(update.size),
                                   from + update.innerOffsets[i] * static_cast<int64_t>(update.size), update.size);
                   }
+                }
               });
 }
 

@@ -84,7 +84,19 @@ Value Translation::pointer(const Address &address, Type type, size_t lane, size_
   return spirv::AccessChainOp::create(b, loc, arrayOf(global, type), ValueRange{index});
 }
 
-// Vectors move in pieces as wide as their alignment, at most 16 bytes; narrow elements are packed into words.
+// The bytes of a piece of a vector that moves at once: as wide as its alignment, at most 16. 0: its lanes move one by
+// one.
+static unsigned pieceOf(unsigned size, size_t lanes, unsigned alignment) {
+  const unsigned piece = std::min<unsigned>({16, alignment, static_cast<unsigned>(size * lanes)});
+  return lanes == 1 || piece <= size || piece < 4 ? 0 : piece;
+}
+
+Value Translation::behind(const Address &address, size_t bytes) {
+  const Value base = address.places[0];
+  return bytes ? two<spirv::IAddOp>(base, integer(b.getI64Type(), static_cast<int64_t>(bytes))) : base;
+}
+
+// Narrow elements of a piece are packed into words.
 Translation::Parts Translation::load(Type type, const Address &address, unsigned alignment) {
   const size_t lanes = lanesOf(type);
   const Type element = scalar(type);
@@ -95,20 +107,16 @@ Translation::Parts Translation::load(Type type, const Address &address, unsigned
     return parts;
   }
   const unsigned size = bytesOf(element);
-  const unsigned piece = std::min<unsigned>({16, alignment, static_cast<unsigned>(size * lanes)});
-  const Value base = address.places[0];
-  const auto at = [&](size_t bytes) {
-    return bytes ? two<spirv::IAddOp>(base, integer(b.getI64Type(), static_cast<int64_t>(bytes))) : base;
-  };
-  if (lanes == 1 || piece <= size || piece < 4) {
+  const unsigned piece = pieceOf(size, lanes, alignment);
+  if (!piece) {
     for (size_t i = 0; i < lanes; ++i)
-      parts.push_back(loadAt(at(i * size), element, std::min(alignment, size)));
+      parts.push_back(loadAt(behind(address, i * size), element, std::min(alignment, size)));
     return parts;
   }
   const Type word = size >= 4 ? element : b.getI32Type();
   const unsigned wordBytes = std::max(4U, size), words = piece / wordBytes;
   for (size_t done = 0; done < size * lanes; done += piece) {
-    Value loaded = loadAt(at(done), words > 1 ? Type(VectorType::get({words}, word)) : word, piece);
+    Value loaded = loadAt(behind(address, done), words > 1 ? Type(VectorType::get({words}, word)) : word, piece);
     for (unsigned w = 0; w < words; ++w) {
       Value one = loaded;
       if (words > 1)
@@ -135,14 +143,10 @@ void Translation::store(const Parts &parts, Type type, const Address &address, u
     return;
   }
   const unsigned size = bytesOf(element);
-  const unsigned piece = std::min<unsigned>({16, alignment, static_cast<unsigned>(size * lanes)});
-  const Value base = address.places[0];
-  const auto at = [&](size_t bytes) {
-    return bytes ? two<spirv::IAddOp>(base, integer(b.getI64Type(), static_cast<int64_t>(bytes))) : base;
-  };
-  if (lanes == 1 || piece <= size || piece < 4) {
+  const unsigned piece = pieceOf(size, lanes, alignment);
+  if (!piece) {
     for (size_t i = 0; i < lanes; ++i)
-      storeAt(at(i * size), parts[i], std::min(alignment, size));
+      storeAt(behind(address, i * size), parts[i], std::min(alignment, size));
     return;
   }
   const unsigned wordBytes = std::max(4U, size), words = piece / wordBytes;
@@ -166,7 +170,7 @@ void Translation::store(const Parts &parts, Type type, const Address &address, u
     Value whole = all[0];
     if (words > 1)
       whole = spirv::CompositeConstructOp::create(b, loc, VectorType::get({words}, all[0].getType()), all);
-    storeAt(at(done), whole, piece);
+    storeAt(behind(address, done), whole, piece);
   }
 }
 

@@ -69,6 +69,7 @@ private:
   Parts load(Type type, const Address &address, unsigned alignment);
   void store(const Parts &values, Type type, const Address &address, unsigned alignment);
   Value pointer(const Address &address, Type type, size_t lane, size_t lanes);
+  Value behind(const Address &address, size_t bytes); // of the kind Memory
   Value loadAt(Value address, Type type, unsigned alignment);
   void storeAt(Value address, Value value, unsigned alignment);
   Value arrayOf(mlir::LLVM::GlobalOp global, Type element);
