@@ -24,12 +24,16 @@ def measure(arguments: list[str]) -> dict:
     import random
     import time
 
+    from measure import make
     from saboteur import faults
 
+    make("mortise_plugin_saboteur")
     names = [argument for argument in arguments if argument not in PARTS]
     parts = [part for part in PARTS if part in arguments] or (["saboteur"] if names else list(PARTS))
     if unknown := [name for name in names if name not in faults()]:
         raise ValueError(f"expected {', '.join(PARTS)} or names of faults, found {' '.join(unknown)}")
+    for target in ("mortise_plugin_strict", "plugin-cpu_mutant"):  # as the saboteur, no part of the product
+        make(target)
     begin, result = time.time(), {"seed": random.getrandbits(32), "problems": []}
     if "saboteur" in parts:
         result |= of_saboteur(names or list(faults()), result["seed"], result["problems"], whole=not names)
