@@ -140,7 +140,7 @@ static Doubles normBound(const Subject &of, size_t count, bool centred,
       squares.push_back((x[i] - mean) * (x[i] - mean));
       variance += squares.back() / n;
     }
-    const double meanError = centred ? of.sumError(x, 2) / n : 0;
+    const double meanError = centred ? of.sumError(x, 2) / n + of.tiny : 0; // it may be subnormal
     const double varianceError = of.sumError(squares, 3) / n + 2 * of.w * variance + meanError * meanError + of.tiny;
     const double root = 1 / std::sqrt(variance + epsilon);
     const double rootError = (varianceError / (variance + epsilon) + of.w) / 2 + 2 * functionUlps * of.w;
@@ -149,8 +149,9 @@ static Doubles normBound(const Subject &of, size_t count, bool centred,
       // (x - mean) root, or x root - mean root.
       const double difference = meanError + of.w * (centred ? std::abs(of.x()[i]) + std::abs(mean) : 0);
       const double bias = of.has(2) ? std::abs(of.x(2)[parameter(i)]) : 0; // it may be added to mean root first
+      const double products = centred ? 2 * of.tiny : of.tiny;
       made[i] =
-          scale * (root * (difference + distance * (rootError + 3 * of.w)) + of.tiny) + bias * of.w + of.half(of.y[i]);
+          scale * (root * (difference + distance * (rootError + 3 * of.w)) + products) + bias * of.w + of.half(of.y[i]);
     }
   }
   return made;
@@ -178,7 +179,7 @@ Result<Doubles> batchNormBound(const Subject &of) {
     const double factor = (of.has(1) ? std::abs(of.x(1)[c]) : 1) / std::sqrt(of.x(4)[c] + epsilon);
     const double bias = of.has(2) ? std::abs(of.x(2)[c]) : 0, mean = of.x(3)[c], x = of.x()[i];
     return factor * (std::abs(x - mean) * (2 * functionUlps + 1.5) + 2 * (std::abs(x) + std::abs(mean))) * of.w +
-           bias * of.w + of.half(of.y[i]) + of.tiny;
+           bias * of.w + of.half(of.y[i]) + 2 * of.tiny;
   });
 }
 

@@ -243,6 +243,24 @@ TEST(OpBounds, LayerNormPaysForItsMean) {
   EXPECT_GT(bound(1000), 100 * bound(0));
 }
 
+// The mean of two neighbouring subnormals lies between two numbers of f64, and the reciprocal root, 316, enlarges what
+// its rounding loses.
+TEST(OpBounds, ANormPaysForASubnormalMean) {
+  test::ViewBuilder builder;
+  const auto *x = builder.input(MORTISE_F64, {1, 2});
+  builder.output(builder.op("layer_norm", {x, nullptr, nullptr}, MORTISE_F64, {1, 2},
+                            {test::integer("axis", 1), test::real("epsilon", 1e-5)}));
+  const std::vector<double> values = {0x1p-1074, 4 * 0x1p-1074};
+  const void *inputs[] = {values.data()};
+  const auto made = exactResults(builder.view(), inputs);
+  ASSERT_TRUE(made) << made.error().message;
+  const double mean = (values[0] + values[1]) / 2, root = 1 / std::sqrt(1e-5);
+  const double distance = std::abs((values[0] - mean) * root - made->front().values[0]);
+  EXPECT_GT(distance, 100 * 0x1p-1074);
+  EXPECT_LE(distance, made->front().bounds[0]);
+  EXPECT_LT(made->front().bounds[0], 2 * root * 0x1p-1074);
+}
+
 // A result of the case's first output with one element changed.
 class JudgedCase : public testing::Test {
 protected:
