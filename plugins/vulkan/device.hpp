@@ -46,7 +46,8 @@ public:
   const codegen::SimtTarget &target() const { return chip; }
   uint32_t ordinal() const { return description.ordinal; }
   bool hasF64() const { return hasDoubles; }
-  uint32_t subgroupSize() const { return subgroup; } // that pipelines have to ask for; 0: any
+  int64_t mostIterations() const { return iterations; } // of all loops of a thread together
+  uint32_t subgroupSize() const { return subgroup; }    // that pipelines have to ask for; 0: any
 
   // Makes the logical device, once. What follows wants it.
   Result<void> start();
@@ -102,6 +103,7 @@ private:
   uint32_t queueFamily = 0, pushBytes = 128;
   uint64_t mostBytes = 0; // of one allocation
   bool hasDoubles = false;
+  int64_t iterations = 0;
   uint32_t subgroup = 0;
   codegen::SimtTarget chip;
   std::string name, featureList, fingerprint;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 namespace mortise::vulkan {
 
@@ -30,19 +31,20 @@ struct Properties {
   }
 };
 
-// Drivers that do more than they promise, and what says so.
+// Drivers that do more than they promise, or less, and what says so.
 struct KnownDriver {
   VkDriverId id;
-  bool keepsSubnormals, exactQuotients;
+  bool keepsSubnormals = false, exactQuotients = false;
+  int64_t mostIterations = std::numeric_limits<int64_t>::max();
 };
 constexpr KnownDriver knownDrivers[] = {
     // Its arithmetic is LLVM's for the CPU: lp_build_div in Mesa's src/gallium/auxiliary/gallivm/lp_bld_arit.c; and
-    // every case of the kit.
-    {VK_DRIVER_ID_MESA_LLVMPIPE, true, true},
+    // every case of the kit. LP_MAX_TGSI_LOOP_ITERATIONS, in lp_bld_limits.h there: it leaves loops without a word.
+    {VK_DRIVER_ID_MESA_LLVMPIPE, true, true, 65535},
 };
 KnownDriver knownDriver(VkDriverId id) {
   const auto *found = std::ranges::find(knownDrivers, id, &KnownDriver::id);
-  return found == std::end(knownDrivers) ? KnownDriver{id, false, false} : *found;
+  return found == std::end(knownDrivers) ? KnownDriver{id} : *found;
 }
 
 std::string hex(const uint8_t *bytes) {
@@ -136,6 +138,7 @@ Result<void> Device::describe(uint32_t ordinal) {
   chip = std::move(*known);
   pushBytes = found->argumentBytes;
   hasDoubles = found->doubles;
+  iterations = knownDriver(has.driver.driverID).mostIterations;
   subgroup = found->subgroup;
   featureList = chip.features.empty() ? "" : chip.features.substr(1);
   std::ranges::replace(featureList, '+', ',');

@@ -56,6 +56,15 @@ Result<std::unique_ptr<Schedule>> Kernel::scheduleFor(std::span<const int64_t> s
           return Error{MORTISE_UNSUPPORTED, step.name + ": expected a grid of at most " + std::to_string(mostBlocks) +
                                                 " blocks, found " + std::to_string(*blocks) +
                                                 "; run the graph on smaller tensors"};
+        Result<uint64_t> iterations = count(each.iterations);
+        if (!iterations)
+          return Error{iterations.error().code, step.name + ": " + iterations.error().message};
+        if (const int64_t most = device.mostIterations(); *iterations > static_cast<uint64_t>(most))
+          return Error{MORTISE_UNSUPPORTED, step.name + ": expected at most " + std::to_string(most) +
+                                                " iterations of loops in a thread, where this device's driver leaves "
+                                                "them, found up to " +
+                                                std::to_string(*iterations) +
+                                                "; run the graph on smaller tensors or another device"};
         schedule->grids[i].push_back(*blocks);
       }
       schedule->amounts.push_back(std::ranges::max(schedule->grids[i]));

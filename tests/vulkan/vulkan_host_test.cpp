@@ -190,6 +190,30 @@ TEST_F(Lavapipe, ReductionsWithAndWithoutSubgroups) {
   }
 }
 
+// llvmpipe leaves all loops after 65,535 iterations. One thread sums a row in order.
+TEST_F(Lavapipe, LoopsThatTheDriverWouldLeaveAreRefused) {
+  const auto sums = [](int64_t length) {
+    Network net;
+    net.output(net.op("cumsum", {net.input(MORTISE_I32, {1, length})}, {integer("axis", 1)}));
+    return net.finish();
+  };
+  constexpr int64_t length = 65000;
+  const Region region(device, sums(length));
+  Stream stream(device);
+  const MortiseAddress from = stream.put(std::vector<int32_t>(length, 1)), to = stream.allocate(4 * length);
+  ASSERT_TRUE(region.enqueue(stream, {from}, {to}));
+  std::vector<int32_t> expected(length);
+  std::iota(expected.begin(), expected.end(), 1);
+  EXPECT_EQ(stream.take<int32_t>(to, length), expected);
+  try {
+    const Region longer(device, sums(66000));
+    ADD_FAILURE() << "66,000 iterations were compiled";
+  } catch (const Failed &failed) {
+    EXPECT_EQ(failed.error.code, MORTISE_UNSUPPORTED);
+    EXPECT_NE(failed.error.message.find("at most 65535 iterations"), std::string::npos) << failed.error.message;
+  }
+}
+
 // As on a driver of which nothing is known.
 TEST_F(Lavapipe, QuotientsAreExactThroughF64) {
   const auto found = start(lavapipe, "libvulkan.so.1", "promised");

@@ -114,9 +114,10 @@ Value SimtKernel::symbol(uint32_t number) {
 
 // The threads of a team take vectors by turns, those of the part where units are shared.
 Emitter::Bounds SimtKernel::boundsOf(const ScheduledLoop &loop) {
-  if (simt.split < 0 || &loop != &simt.loops[simt.split])
-    return {c.i64(0), extent(loop.extent), c.i64(1)};
-  const int64_t lanes = simt.laneInside ? simt.lanes : 1;
+  const auto number = &loop - simt.loops.data();
+  const int64_t lanes = simt.stepOf(number);
+  if (number != simt.split)
+    return {c.i64(0), extent(loop.extent), c.i64(lanes)};
   Value low = c.mulI(c.resizeInt(member, b.getI64Type(), false), c.i64(lanes)), high = extent(loop.extent);
   if (role == Role::Parts) {
     Value size = extent(ceilDiv(loop.extent, Dim(lanes * simt.parts)) * lanes);

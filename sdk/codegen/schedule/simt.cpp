@@ -71,15 +71,22 @@ static unsigned powerOf2(double atLeast, unsigned most) {
   return std::min(std::bit_ceil(static_cast<unsigned>(std::clamp(std::ceil(atLeast), 1.0, 1e6))), most);
 }
 
-// A team shares each row. It is as large as lets every thread have several vectors in flight.
+// A team shares each row. It is as large as lets every thread have several vectors in flight. Where the innermost loop
+// has too few steps for a subgroup, the team shares the longest one.
 static void scheduleRows(const LoopPlan &plan, const SimtTarget &target, SimtSchedule &schedule) {
   const Dim &extent = schedule.loops.back().extent;
   const double vectors = plan.typical(extent) / schedule.lanes;
-  const unsigned perThread = schedule.lanes > 1 ? vectorsPerThread : mostValues / 4;
-  const unsigned least = std::min(target.subgroup, powerOf2(vectors, target.subgroup));
-  schedule.team = std::max(least, powerOf2(vectors / perThread, std::min(rowThreads, target.blockThreads)));
-  schedule.teams = std::max(1U, 128 / schedule.team);
   schedule.split = static_cast<int>(schedule.loops.size()) - 1;
+  double steps = vectors, vectorsPerStep = 1;
+  if (vectors < target.subgroup)
+    for (size_t i = 0; i + 1 < schedule.loops.size(); ++i)
+      if (const double found = plan.typical(schedule.loops[i].extent); schedule.loops[i].inside && found > steps)
+        steps = found, schedule.split = static_cast<int>(i), vectorsPerStep = vectors;
+  const unsigned perThread = schedule.lanes > 1 ? vectorsPerThread : mostValues / 4;
+  const unsigned least = powerOf2(steps, target.subgroup);
+  schedule.team = std::max(least, powerOf2(steps * vectorsPerStep / perThread,
+                                           std::min({rowThreads, target.blockThreads, powerOf2(steps, rowThreads)})));
+  schedule.teams = std::max(1U, 128 / schedule.team);
   const bool alone = std::ranges::count_if(schedule.loops, [](const ScheduledLoop &loop) { return loop.inside; }) == 1;
   if (auto number = extent.number(); number && *number > 0 && alone) {
     const int64_t step = static_cast<int64_t>(schedule.team) * schedule.lanes;
@@ -106,7 +113,7 @@ static void shareUnits(const LoopPlan &plan, SimtSchedule &schedule) {
   if (schedule.split < 0 || plan.passes != 2 || !std::ranges::all_of(plan.roots, &Root::row))
     return;
   const Dim &extent = schedule.loops[schedule.split].extent;
-  const double vectors = plan.typical(extent) / (schedule.laneInside ? schedule.lanes : 1);
+  const double vectors = plan.typical(extent) / schedule.stepOf(schedule.split);
   const double threads = plan.typical(schedule.units) * schedule.team;
   const double parts = std::min(enoughThreads / std::max(threads, 1.0), vectors / schedule.team / stepsPerPart);
   if (parts < 2)
@@ -147,6 +154,34 @@ static void scheduleProduct(const LoopPlan &plan, SimtSchedule &schedule) {
   schedule.units = others * ceilDiv(rows, Dim(tile.rows)) * ceilDiv(columns, Dim(tile.columns));
   schedule.team = ProductTile::side * ProductTile::side;
   schedule.tile = tile;
+}
+
+// `while` loops of an element: remainders of f64 take 40 steps at most, powers of integers one for each bit.
+static constexpr int64_t mostElementSteps = 64;
+
+Dim SimtSchedule::iterations(const LoopPlan &plan, bool combines) const {
+  if (tile) {
+    Dim terms = 1;
+    for (const ScheduledLoop &loop : loops)
+      if (loop.reduced)
+        terms *= loop.extent;
+    const int64_t stores = (tile->rows / ProductTile::side) * (tile->columns / ProductTile::side + 2) + 1;
+    return ceilDiv(terms, Dim(tile->depth)) * (tile->depth / ProductTile::termsAtOnce + 2) + 1 + stores;
+  }
+  const int64_t ofElement =
+      (mostElementSteps + 1) * std::ranges::count_if(plan.dag.exprs, [](const Expr &expr) {
+        return (expr.op == Op::Rem && isFloat(expr.dtype)) || (expr.op == Op::Pow && !isFloat(expr.dtype));
+      });
+  if (combines)
+    return (int64_t(parts) + 1) * static_cast<int64_t>(plan.reductions.size()) + ofElement;
+  Dim nest = ofElement * std::max(copies, 1U); // of the loops from here inwards
+  for (size_t i = loops.size(); i-- > 0;) {
+    if (!loops[i].inside || (copies && i + 1 == loops.size()))
+      continue;
+    const bool isShared = static_cast<int>(i) == split;
+    nest = ceilDiv(loops[i].extent, Dim(stepOf(i) * (isShared ? int64_t(team) * parts : 1))) * (nest + 1) + 1;
+  }
+  return nest * plan.passes + (plan.isPut() ? (plan.putExtent + 1) * (ofElement + 1) : Dim(0));
 }
 
 SimtSchedule combineSchedule(const SimtSchedule &schedule, const SimtTarget &target) {

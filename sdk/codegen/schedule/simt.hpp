@@ -13,6 +13,7 @@ struct SimtTarget;
 // factors of `depth` terms at a time lie in the block's memory.
 struct ProductTile {
   static constexpr unsigned side = 16;                // threads
+  static constexpr unsigned termsAtOnce = 4;          // that the inner loop spells out
   unsigned rows = side, columns = side, depth = side; // multiples of `side`; the depth may be half of it
 };
 
@@ -35,6 +36,11 @@ struct SimtSchedule : Schedule {
   // A unit is a tile of a product. Tiles follow each other along the columns, then along the rows.
   std::optional<ProductTile> tile;
 
+  // What the loops of one thread take together, at most. A loop takes one iteration more, in which it ends. `combines`:
+  // in the kernel of combineSchedule.
+  Dim iterations(const LoopPlan &plan, bool combines) const;
+  // Elements of a step of a loop inside a unit.
+  int64_t stepOf(size_t loop) const { return laneInside && loop + 1 == loops.size() ? lanes : 1; }
   unsigned threads() const { return team * teams; }
   Dim blocks() const { return ceilDiv(units, Dim(teams)); } // of one part
 };

@@ -20,7 +20,8 @@ SimtCode emitKernels(LoopPlan &plan, const SimtSchedule &schedule, const SimtTar
     SimtKernel emitter(plan, kernelSchedule, role, machine, alignment, module, builder, instructions);
     EmittedSimtKernel kernel = emitter.emit(name);
     result.usesAlignment |= kernel.usesAlignment;
-    result.launches.push_back({name, std::move(blocks), kernelSchedule.threads()});
+    Dim iterations = kernelSchedule.iterations(plan, role == SimtKernel::Role::Combine);
+    result.launches.push_back({name, std::move(blocks), kernelSchedule.threads(), std::move(iterations)});
     result.over = std::move(kernel.over);
   };
   if (schedule.parts == 1) {

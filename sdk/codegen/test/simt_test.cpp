@@ -52,6 +52,24 @@ TEST(Simt, SharedReductionsStoreWhatFollows) {
   oracle.check(roundings);
 }
 
+// The innermost loop has fewer steps than a team has threads, which take the channels by turns then.
+TEST(Simt, RowsOfShortRows) {
+  for (const int32_t dtype : {MORTISE_F32, MORTISE_F64, MORTISE_BF16})
+    for (const auto &[channels, inner] :
+         {std::pair<int64_t, int64_t>(66, 3), {700, 3}, {1502, 3}, {514, 8}, {130, 24}}) {
+      TestGraph b;
+      const Dims dims{2, channels, inner};
+      V x = b.input(dtype, dims), scale = b.input(dtype, {channels}), bias = b.input(dtype, {channels});
+      b.output(b.op("group_norm", {x, scale, bias}, dtype, dims, {{"groups", 2}, {"epsilon", 1e-5}}));
+      Oracle oracle(b);
+      for (const V value : {x, scale, bias})
+        oracle.fill(value, Fill::Plain);
+      oracle.check(roundings, dtypeName(dtype) + (" " + std::to_string(channels)) + " " + std::to_string(inner));
+      if (HasFatalFailure())
+        return;
+    }
+}
+
 TEST(Simt, RowsOfAllLengths) {
   for (const int32_t dtype : {MORTISE_F32, MORTISE_BF16})
     for (const int64_t length : {8, 40, 64, 257, 1000, 1024, 3000, 4096, 4097, 20000, 40000}) {

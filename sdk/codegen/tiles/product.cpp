@@ -11,7 +11,7 @@ using namespace mlir;
 using I = arith::CmpIPredicate;
 
 static constexpr unsigned side = ProductTile::side;
-static constexpr unsigned termsAtOnce = 4; // that the inner loop spells out
+static constexpr unsigned termsAtOnce = ProductTile::termsAtOnce;
 
 // Loops that one position counts over.
 struct SimtKernel::Axis {

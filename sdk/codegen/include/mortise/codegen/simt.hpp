@@ -65,6 +65,7 @@ struct SimtLaunch {
   std::string entry; // its name in the code
   Dim blocks = 1;
   unsigned threads = 1;
+  Dim iterations = 0; // of all loops of a thread together, at most; there are drivers that end them
 };
 
 // The kernels of a group, to be launched in order with the same arguments; each begins when the one before has ended.
