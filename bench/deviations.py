@@ -129,6 +129,8 @@ DEVIATIONS = [
     Deviation("min/*", SIGN, "of two zeros the first or the second", "min", [f32(-0.0), f32(0)], f32(-0.0)),
     Deviation("reduce_max/*", SIGN, "of several zeros the first", "reduce_max", [f32(-0.0, 0)], np.asarray(0, np.float32), FIRST),
     Deviation("reduce_min/*", SIGN, "of several zeros the first", "reduce_min", [f32(0, -0.0)], np.asarray(-0.0, np.float32), FIRST),
+    Deviation("max_pool/*", "*: expected -inf, found -*", "starts with the lowest number, which is above -inf", "max_pool",
+              [f32([[-np.inf, -np.inf, 3]])], f32([[-np.inf, 3]]), PAIR),
     Deviation("max_pool/*", SIGN, "of several zeros the first", "max_pool", [f32([[-0.0, 0]])], f32([[0]]), PAIR),
     Deviation("scatter_along/*", SIGN, "min of 0 and -0 depends on their order", "scatter_along", [f32(-0.0), i64(0), f32(0)], f32(-0.0),
               {"axis": 0, "mode": "min"}),
@@ -151,6 +153,9 @@ DEVIATIONS = [
               np.asarray([NAN], NARROW["f8E4M3FN"]), {"dtype": "f8E4M3FN"}),
     Deviation("convert/*/to-f8E5M2/*", "*: expected *inf, found *nan*", "numbers from 61440 to 65536 become NaN", "convert", [f32(62000)],
               np.asarray([np.inf], NARROW["f8E5M2"]), {"dtype": "f8E5M2"}),
+    *(Deviation(f"convert/{NUMBERS[number.dtype]}/*/to-bf16/*", ANY, "rounded to f32 first", "convert", [number],
+                np.asarray([2**30 + 2**23], NARROW["bf16"]), {"dtype": "bf16"})
+      for number in (i32(2**30 + 2**22 + 1), i64(2**30 + 2**22 + 1), f64(2**30 + 2**22 + 1))),
     Deviation("convert/f64/*/to-f16/*", ANY, "rounded to f32 first", "convert", [f64(114.90625114297518)],
               np.asarray([114.9375], np.float16), {"dtype": "f16"}),
     Deviation("convert/f8E4M3FN/*/to-i1/*", ANY, "-0 is true", "convert", [np.asarray([-0.0], NARROW["f8E4M3FN"])], np.asarray([False]),

@@ -79,6 +79,8 @@ def of_sound_plugins(seed: int, problems: list[str]) -> dict:
     for number in seeds:
         for wrong in (of_eager(number, of_torch), of_onnx_runtime(number, of_onnx, deviations)):
             alarms += wrong
+            for alarm in wrong:
+                progress(alarm)
         progress(f"seed {number}: {of_torch.total()} cases of PyTorch eager, {of_onnx.total()} of ONNX Runtime, {len(alarms)} alarms")
     problems += alarms + of_deviations()
     for name, wrapped, computed in (("PyTorch eager", eager.COMPUTE, of_torch), ("ONNX Runtime", onnx_runtime.NAMES, of_onnx)):
