@@ -143,6 +143,9 @@ DEVIATIONS = [
     # Integers and conversions
     Deviation("sign/i64/*", ANY, "computed in 32 bits", "sign", [i64(*[2**31] * 16)], i64(*[1] * 16)),
     Deviation("rem/i64/*", ANY, INTEGERS, "rem", [i64(2**60 + 1), i64(2**59)], i64(1)),
+    Deviation("reduce_min/i64/*", ANY, "compared by 32 of their bits", "reduce_min", [i64([-(2**31) - 1, -9, -9, -9])], i64(-(2**31) - 1),
+              {"axes": [1]}),
+    Deviation("reduce_max/i64/*", ANY, "compared by 32 of their bits", "reduce_max", [i64([2**31, 1, 1, 1])], i64(2**31), {"axes": [1]}),
     Deviation("reduce_sum/i64/*", ANY, INTEGERS, "reduce_sum", [i64(2**60, 1)], np.asarray(2**60 + 1, np.int64), FIRST),
     Deviation("reduce_sum/i32/*", ANY, f"{INTEGERS}, so that it saturates", "reduce_sum", [i32(2**31 - 1, 1)],
               np.asarray(-(2**31), np.int32), FIRST),
