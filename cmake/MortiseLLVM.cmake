@@ -2,9 +2,14 @@
 # Debian's exported targets mix the static and the shared LLVM (duplicate option registrations abort at start), so
 # these functions take only one kind: MORTISE_SHARED_LLVM chooses.
 
-# mortise_link_llvm(TARGET MLIR libraries... LLVM components...): for a final binary.
+# mortise_link_llvm(TARGET MLIR libraries... LLVM components...): for a final binary. Among the components may be lldELF, which only
+# archives hold (Debian package liblld-22-dev).
 function(mortise_link_llvm target)
   cmake_parse_arguments(arg "" "" "MLIR;LLVM" ${ARGN})
+  if(lldELF IN_LIST arg_LLVM)
+    list(REMOVE_ITEM arg_LLVM lldELF)
+    target_link_libraries(${target} PRIVATE "${LLVM_LIBRARY_DIR}/liblldELF.a" "${LLVM_LIBRARY_DIR}/liblldCommon.a")
+  endif()
   if(MORTISE_SHARED_LLVM)
     target_link_libraries(${target} PRIVATE "${LLVM_LIBRARY_DIR}/libMLIR.so" "${LLVM_LIBRARY_DIR}/libLLVM.so")
   else()

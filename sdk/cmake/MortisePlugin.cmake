@@ -55,7 +55,7 @@ function(mortise_add_plugin name)
   if(NOT MORTISE_SANITIZE AND NOT "${CMAKE_CXX_FLAGS} ${CMAKE_C_FLAGS}" MATCHES "-fsanitize=")
     target_link_options(${target} PRIVATE -Wl,--no-undefined) # a sanitizer's run time is linked into the program, not the plugin
   endif()
-  foreach(toolkit Mortise::codegen Mortise::codegen_ptx Mortise::codegen_spirv)
+  foreach(toolkit Mortise::codegen Mortise::codegen_ptx Mortise::codegen_hsaco Mortise::codegen_spirv)
     if(toolkit IN_LIST arg_LINK)
       mortise_link_codegen(${target} ${toolkit})
     endif()

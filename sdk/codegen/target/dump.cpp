@@ -7,7 +7,7 @@
 namespace mortise::codegen {
 
 bool isDumped(const char *stage) {
-  static const char *wanted = std::getenv("MORTISE_CODEGEN_DUMP");
+  static const char *wanted = std::getenv("MORTISE_DEV_CODEGEN_DUMP");
   return wanted && std::strstr(wanted, stage);
 }
 

@@ -3,7 +3,7 @@
 
 namespace mortise::codegen {
 
-// Whether MORTISE_CODEGEN_DUMP asks for this stage: "mlir", "llvm", "ptx", "spirv".
+// Whether MORTISE_DEV_CODEGEN_DUMP asks for this stage: "mlir", "llvm", "ptx", "spirv".
 bool isDumped(const char *stage);
 
 } // namespace mortise::codegen

@@ -18,7 +18,7 @@ namespace LLVM = mlir::LLVM;
 
 namespace {
 
-constexpr unsigned subgroupSize = 32;
+unsigned subgroupSize = 32; // of the machine at hand
 
 // The block that runs. One at a time, since the kernels' shared memory is that of their module.
 class BlockRun {
@@ -126,6 +126,7 @@ uint32_t emulatedExchange(uint32_t bits, uint32_t mask) { return running().excha
 // Calls the functions above, by their addresses.
 class EmulatedMachine final : public SimtMachine {
 public:
+  explicit EmulatedMachine(unsigned subgroup) : size(subgroup) {}
   mutable bool synchronises = false;
   void makeKernel(LLVM::LLVMFuncOp, unsigned) const override {}
   Value thread(Code &c) const override { return call(c, &emulatedThread, c.b.getI32Type(), {}); }
@@ -139,9 +140,10 @@ public:
     return call(c, &emulatedExchange, c.b.getI32Type(), {bits, c.integer(c.b.getI32Type(), mask)});
   }
   unsigned sharedSpace() const override { return 0; }
-  unsigned subgroup() const override { return subgroupSize; }
+  unsigned subgroup() const override { return size; }
 
 private:
+  const unsigned size;
   template <typename F> static Value call(Code &c, F *function, Type result, ValueRange arguments) {
     Type pointer = LLVM::LLVMPointerType::get(c.b.getContext());
     Value address = LLVM::IntToPtrOp::create(c.b, c.loc, pointer, c.i64(reinterpret_cast<intptr_t>(function)));
@@ -163,8 +165,10 @@ struct Emulator::Impl {
   std::unique_ptr<Session> session = std::move(*Session::create());
   Lowering lowering;
   std::map<std::string, EmulatedFunction> known;
-  SimtTarget target{"", "", "", subgroupSize, 1024, 1};
+  const SimtTarget target;
   size_t serial = 0;
+
+  explicit Impl(unsigned subgroup) : target{"", "", "", subgroup, 1024, 1} {}
 
   Result<EmulatedFunction> compile(Dag dag, const Group &group) {
     auto plan = LoopPlan::make(std::move(dag), simtFuseTarget().lanes);
@@ -178,7 +182,7 @@ struct Emulator::Impl {
     const auto make = [&](const SimtSchedule &part, SimtKernel::Role role, unsigned alignment, bool &differs,
                           bool &synchronises) -> Result<void *> {
       const std::string name = "kernel" + std::to_string(serial++);
-      EmulatedMachine machine;
+      EmulatedMachine machine(target.subgroup);
       mlir::OwningOpRef<mlir::ModuleOp> module = lowering.module();
       mlir::OpBuilder builder(module->getContext());
       Instructions instructions = backend->instructions();
@@ -227,12 +231,17 @@ struct Emulator::Impl {
   }
 };
 
-Emulator::Emulator() : impl(std::make_unique<Impl>()) {}
+Emulator::Emulator(unsigned subgroup) : impl(std::make_unique<Impl>(subgroup)) {}
 Emulator::~Emulator() = default;
 Emulator &Emulator::shared() {
-  static auto *instance = new Emulator;
+  static std::map<unsigned, std::unique_ptr<Emulator>> all;
+  std::unique_ptr<Emulator> &instance = all[subgroupSize];
+  if (!instance)
+    instance.reset(new Emulator(subgroupSize));
   return *instance;
 }
+Emulator::WideSubgroups::WideSubgroups() { subgroupSize = 64; }
+Emulator::WideSubgroups::~WideSubgroups() { subgroupSize = 32; }
 
 bool Emulator::supports(const MortiseGraph &graph) {
   for (size_t i = 0; i < graph.node_count; ++i)

@@ -26,7 +26,13 @@ struct EmulatedFunction {
 
 class Emulator {
 public:
-  static Emulator &shared(); // one for the process
+  static Emulator &shared(); // one for the process and number of threads in a subgroup
+  // While it lives, `shared` is a machine with subgroups of 64 threads, as AMD's have; otherwise of 32.
+  struct WideSubgroups {
+    WideSubgroups();
+    ~WideSubgroups();
+    WideSubgroups(const WideSubgroups &) = delete;
+  };
   static bool supports(const MortiseGraph &graph);
   // Whether a test that is one of many has to emulate: always, but each eighth time where another run of the suite
   // does: with sanitizers, which see nothing of generated code, and with the CPU's instructions restricted.
@@ -36,7 +42,7 @@ public:
   ~Emulator();
 
 private:
-  Emulator();
+  explicit Emulator(unsigned subgroup);
   struct Impl;
   std::unique_ptr<Impl> impl;
 };

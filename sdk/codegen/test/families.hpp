@@ -45,6 +45,34 @@ inline void sine(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
   V x = b.input(dtype, {rows, length});
   b.output(b.op("sin", {x}, dtype, {rows, length}));
 }
+inline void norm(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V x = b.input(dtype, {rows, length}), scale = b.input(dtype, {length}), bias = b.input(dtype, {length});
+  b.output(b.op("layer_norm", {x, scale, bias}, dtype, {rows, length}, {{"axis", 1}, {"epsilon", 1e-5}}));
+}
+inline void scan(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V x = b.input(dtype, {rows, length});
+  b.output(b.op("cumsum", {x}, dtype, {rows, length}, {{"axis", 1}}));
+}
+inline void gather(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V table = b.input(dtype, {rows, length}), indices = b.input(MORTISE_I64, {9});
+  b.output(b.op("embedding", {table, indices}, dtype, {9, length}));
+}
+inline void update(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V x = b.input(dtype, {rows, length}), indices = b.input(MORTISE_I64, {6}), updates = b.input(dtype, {6, length});
+  b.output(b.op("put", {x, indices, updates}, dtype, {rows, length}, {{"axis", 0}, {"mode", "set"}}));
+}
+inline void convolution(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V x = b.input(dtype, {rows, 6, length}), weight = b.input(dtype, {12, 6, 3});
+  const Dims one{1};
+  b.output(b.op("convolution", {x, weight}, dtype, {rows, 12, length},
+                {{"strides", one}, {"low", one}, {"high", one}, {"dilations", one}, {"groups", 1}}));
+}
+inline void pool(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V x = b.input(dtype, {rows, 6, length});
+  const Dims one{1};
+  b.output(b.op("max_pool", {x}, dtype, {rows, 6, length},
+                {{"window", Dims{3}}, {"strides", one}, {"low", one}, {"high", one}, {"dilations", one}}));
+}
 // Every function of emit/math.cpp, circular.cpp and power.cpp.
 inline void functions(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
   V x = b.input(dtype, {rows, length}), y = b.input(dtype, {rows, length});
@@ -68,6 +96,25 @@ inline const std::vector<Family> families = {{"pointwise", pointwise},
                                               {MORTISE_F32, MORTISE_BF16, MORTISE_F16, MORTISE_F64},
                                               {{64, 100}, {9, 37}, {2048, 64}, {1, 300}}},
                                              {"sine", sine},
+                                             {"norm", norm},
+                                             {"scan", scan},
+                                             {"gather", gather},
+                                             {"update", update},
+                                             {"convolution", convolution},
+                                             {"pool", pool},
                                              {"functions", functions, {MORTISE_F32, MORTISE_F64}, {{3, 37}}}};
+
+// Calls `use` with a name and a graph for each family, element type and shape.
+template <typename Use> void forEachGraph(Use use) {
+  for (const Family &family : families)
+    for (const int32_t dtype : family.dtypes)
+      for (const auto &[rows, length] : family.shapes) {
+        TestGraph b;
+        family.make(b, dtype, rows, length);
+        use(std::string(family.name) + " " + dtypeName(dtype) + " " + std::to_string(rows) + "x" +
+                std::to_string(length),
+            b.view());
+      }
+}
 
 } // namespace mortise::codegen::test

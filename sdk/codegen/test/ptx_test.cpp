@@ -42,21 +42,14 @@ protected:
     ASSERT_TRUE(target) << target.error().message;
     const auto compiler = SimtCompiler::create(*target);
     ASSERT_TRUE(compiler) << compiler.error().message;
-    for (const Family &family : families)
-      for (const int32_t dtype : family.dtypes)
-        for (const auto &[rows, length] : family.shapes) {
-          const std::string name = std::string(family.name) + " " + dtypeName(dtype) + " " + std::to_string(rows) +
-                                   "x" + std::to_string(length);
-          TestGraph b;
-          family.make(b, dtype, rows, length);
-          const MortiseGraph &graph = b.view();
-          const auto parts = fuse({&graph, {}, {}, {}}, simtFuseTarget());
-          ASSERT_TRUE(parts) << name << ": " << parts.error().message;
-          const auto functions = (*compiler)->compile(graph, parts->groups);
-          ASSERT_TRUE(functions) << name << ": " << functions.error().message;
-          for (const auto &function : *functions)
-            use(name, *function);
-        }
+    forEachGraph([&](const std::string &name, const MortiseGraph &graph) {
+      const auto parts = fuse({&graph, {}, {}, {}}, simtFuseTarget());
+      ASSERT_TRUE(parts) << name << ": " << parts.error().message;
+      const auto functions = (*compiler)->compile(graph, parts->groups);
+      ASSERT_TRUE(functions) << name << ": " << functions.error().message;
+      for (const auto &function : *functions)
+        use(name, *function);
+    });
   }
 };
 

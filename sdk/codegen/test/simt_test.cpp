@@ -70,6 +70,27 @@ TEST(Simt, RowsOfShortRows) {
     }
 }
 
+// As AMD's CDNA has them: what a team of more than 32 threads combines without the block's memory, and columns of 64.
+TEST(Simt, SubgroupsOf64) {
+  const Emulator::WideSubgroups wide;
+  for (const int64_t length : {1, 37, 64, 200, 1000, 4096, 20000})
+    for (const char *op : {"softmax", "cumsum", "reduce_sum", "argmax"}) {
+      TestGraph b;
+      V x = b.input(MORTISE_F32, {5, length});
+      const bool reduces = op[0] == 'r' || op[0] == 'a';
+      if (op[0] == 'r')
+        b.output(b.op("reduce_sum", {x}, MORTISE_F32, {length}, {{"axes", Dims{0}}}));
+      b.output(op[0] == 'r'   ? b.op(op, {x}, MORTISE_F32, {5}, {{"axes", Dims{1}}})
+               : op[0] == 'a' ? b.op(op, {x}, MORTISE_I64, {5}, {{"axis", 1}})
+                              : b.op(op, {x}, MORTISE_F32, {5, length}, {{"axis", 1}}));
+      Oracle oracle(b);
+      oracle.fill(x, Fill::Plain);
+      oracle.check(reduces && op[0] == 'a' ? equal : roundings, op + (" " + std::to_string(length)));
+      if (HasFatalFailure())
+        return;
+    }
+}
+
 TEST(Simt, RowsOfAllLengths) {
   for (const int32_t dtype : {MORTISE_F32, MORTISE_BF16})
     for (const int64_t length : {8, 40, 64, 257, 1000, 1024, 3000, 4096, 4097, 20000, 40000}) {

@@ -52,17 +52,11 @@ Result<std::shared_ptr<const SimtFunction>> compileFirst(TestGraph &b, const Vul
 TEST(Spirv, KernelsOfAllFamiliesAreValid) {
   if (!canValidate())
     GTEST_SKIP() << "no validator: install spirv-tools (Debian) and configure again";
-  for (const Family &family : families)
-    for (const int32_t dtype : family.dtypes)
-      for (const auto &[rows, length] : family.shapes) {
-        TestGraph b;
-        family.make(b, dtype, rows, length);
-        const MortiseGraph &graph = b.view();
-        const auto parts = fuse({&graph, {}, {}, {}}, simtFuseTarget());
-        ASSERT_TRUE(parts) << parts.error().message;
-        EXPECT_EQ(invalidSpirv(graph, parts->groups), "")
-            << family.name << " " << dtypeName(dtype) << " " << rows << "x" << length;
-      }
+  forEachGraph([](const std::string &name, const MortiseGraph &graph) {
+    const auto parts = fuse({&graph, {}, {}, {}}, simtFuseTarget());
+    ASSERT_TRUE(parts) << name << ": " << parts.error().message;
+    EXPECT_EQ(invalidSpirv(graph, parts->groups), "") << name;
+  });
 }
 
 TEST(Spirv, TheValidatorFindsABrokenModule) {

@@ -40,6 +40,8 @@ struct SimtTarget {
   // A GPU of NVIDIA's by its compute capability, 7.5 or newer. What is newer than any chip that the code generator
   // knows gets the code of the newest one, which its driver accepts. Errors: MORTISE_UNSUPPORTED.
   static Result<SimtTarget> cuda(int major, int minor, unsigned compileThreads);
+  // A GPU of AMD's by its architecture, as LLVM and drivers name it: "gfx942". Errors: MORTISE_UNSUPPORTED.
+  static Result<SimtTarget> rocm(std::string_view architecture, unsigned compileThreads);
   // Errors: MORTISE_UNSUPPORTED, for blocks that are smaller than what schedules ask for.
   static Result<SimtTarget> vulkan(const VulkanFeatures &features, unsigned compileThreads);
   // Makes what generates the code. From the library of the target, so that a plugin links only its own.
@@ -74,7 +76,8 @@ struct SimtLaunch {
 // code, or of `constants`. One function serves all values of the graph's symbols.
 struct SimtFunction {
   std::vector<SimtLaunch> launches;
-  // Of all of them: PTX, as text, or SPIR-V, as words. Addresses are aligned to the element types.
+  // Of all of them: PTX, as text, SPIR-V, as words, or a code object of AMD's. Addresses are aligned to the element
+  // types.
   std::string code;
   // The same for addresses that are multiples of `alignment` bytes, all of them; empty where that makes no difference.
   std::string alignedCode;

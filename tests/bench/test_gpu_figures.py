@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The figures of kernels for GPUs that need no GPU: what does not compile, assemble or fit is never counted as passed."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+import kit
+import measure
+import verdict
+from figures import rocm_assemble, simt_targets
+
+KERNEL = {"kernel": "softmax", "vgprs": 40, "sgprs": 20, "shared": 64, "problem": ""}
+LINE = {"graph": "softmax f32 3x37", "aligned": False, "ms": 2.0, "bytes": 9, "problem": "", "kernels": [KERNEL]}
+WRONG = {
+    "4 spilled registers": LINE | {"kernels": [KERNEL | {"problem": "4 spilled registers, at most 0"}]},
+    "no kernel is named": LINE | {"kernels": []},
+    "no code generator": {"graph": "softmax f32 3x37", "problem": "no code generator"},
+}
+
+
+def test_good_kernels_pass(monkeypatch):
+    monkeypatch.setattr(rocm_assemble, "assembled", lambda *_: [LINE, LINE | {"ms": 4.0}])
+    result = rocm_assemble.measure(["gfx942"])
+    assert verdict.problems(result) == [] and result["passed"] == 2
+    row = result["architectures"]["gfx942"]
+    assert row["compile_ms"] == {"median": 3.0, "most": 4.0} and row["vgprs"] == 40
+
+
+@pytest.mark.parametrize("why", WRONG)
+def test_bad_kernels_fail(why, monkeypatch):
+    monkeypatch.setattr(rocm_assemble, "assembled", lambda *_: [LINE, WRONG[why]])
+    for result in (rocm_assemble.measure(["gfx942"]), simt_targets.measure(["gfx90a"])):
+        assert any(why in problem for problem in result["problems"]) and result["failed"] == 1
+        assert verdict.problems(result)
+
+
+def test_an_architecture_that_nobody_has_is_refused():
+    with pytest.raises(ValueError, match="expected gfx90a"):
+        rocm_assemble.measure(["gfx1"])
+    with pytest.raises(RuntimeError, match="expected a GPU of gfx90a"):
+        rocm_assemble.assembled(measure.make("mortise_codegen_assemble"), "gfx1")
+
+
+def test_ptx_that_is_none_is_refused(monkeypatch, tmp_path):
+    import shutil
+
+    if not shutil.which("ptxas"):
+        pytest.skip("no ptxas in PATH: install nvidia-cuda-nvcc==13.0.88 (PyPI)")
+
+    def assembled(program, chip, folder):
+        (Path(folder) / "0.ptx").write_text(".version 7.0\n.target sm_80\nno ptx")
+        return [{"graph": "broken", "file": "0.ptx", "ms": 1.0, "problem": ""}]
+
+    monkeypatch.setattr(rocm_assemble, "assembled", assembled)
+    result = simt_targets.measure(["sm_80"])
+    assert result["failed"] == 1 and "ptxas" in result["problems"][0] and verdict.problems(result)
+
+
+def test_graphs_that_are_not_judged_fail(monkeypatch):
+    monkeypatch.setattr(rocm_assemble, "assembled", lambda *_: [{"graphs": 3}])
+    wrong = [{"case": "graph/a", "outcome": "failed", "why": "element 0"}, {"case": "graph/b", "outcome": "refused", "why": "sorts"}]
+    monkeypatch.setattr(kit, "run", lambda *_, **__: {"totals": {"passed": 0, "failed": 1, "refused": 1}, "cases": wrong})
+    result = simt_targets.measure(["spirv"])
+    for why in ("element 0", "refused: sorts", "1 of 3 graphs were not judged"):
+        assert any(why in problem for problem in result["problems"]), result["problems"]
+    assert result["failed"] == 3
