@@ -13,8 +13,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -25,12 +27,18 @@ using nlohmann::json;
 
 namespace {
 
+std::optional<unsigned> numberOf(const char *text) {
+  unsigned number = 0;
+  const char *end = text + std::strlen(text);
+  const auto read = std::from_chars(text, end, number);
+  return read.ec == std::errc() && read.ptr == end ? std::optional(number) : std::nullopt;
+}
+
 Result<SimtTarget> targetOf(const std::string &name) {
   if (name.starts_with("gfx"))
     return SimtTarget::rocm(name, 1);
-  int chip = 0;
-  if (std::sscanf(name.c_str(), "sm_%d", &chip) == 1)
-    return SimtTarget::cuda(chip / 10, chip % 10, 1);
+  if (const auto chip = name.starts_with("sm_") ? numberOf(name.c_str() + 3) : std::nullopt)
+    return SimtTarget::cuda(static_cast<int>(*chip / 10), static_cast<int>(*chip % 10), 1);
   return Error{MORTISE_INVALID_ARGUMENT, "expected a chip such as gfx942 or sm_90, found '" + name + "'"};
 }
 
@@ -102,9 +110,14 @@ int writeGraphs(const std::filesystem::path &folder, unsigned seed, unsigned cou
 int main(int count, char **arguments) {
   const std::string name = count > 1 ? arguments[1] : "";
   const std::filesystem::path folder = count > 2 ? arguments[2] : ".";
-  if (name == "graphs" && count == 5)
-    return writeGraphs(folder, static_cast<unsigned>(std::atoi(arguments[3])),
-                       static_cast<unsigned>(std::atoi(arguments[4])));
+  if (name == "graphs") {
+    const auto seed = count == 5 ? numberOf(arguments[3]) : std::nullopt;
+    const auto many = count == 5 ? numberOf(arguments[4]) : std::nullopt;
+    if (seed && many)
+      return writeGraphs(folder, *seed, *many);
+    std::fprintf(stderr, "expected: graphs FOLDER SEED COUNT\n");
+    return 2;
+  }
   const auto target = targetOf(name);
   if (!target) {
     std::fprintf(stderr, "%s\n", target.error().message.c_str());
