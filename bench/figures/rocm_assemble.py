@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Kernels of all families (sdk/codegen/test/families.hpp) as code objects for each architecture of AMD's that the code generator knows:
 `passed` are those that compile, link, are for that chip, and by their metadata spill no register, need no scratch memory, and fit a
-block's memory and registers; `failed` are all others, with the reason in `problems`. `architectures.NAME`: kernels, the median and the
+block's memory and registers; `failed` are all others, with the reason in `problems`. `architectures.NAME`: the same, the median and the
 largest time to compile one, and the most registers and shared bytes. No kernel is run: no AMD GPU is at hand. Arguments: architectures."""
 
 MEASURES = "kernels of all families x AMD's architectures: compiled, linked and within the limits of registers, LDS and scratch"
@@ -46,6 +46,8 @@ def judged(lines: list[dict]) -> tuple[dict, list[str]]:
     problems = [f"{line['graph']}: {line['problem']}" for line in lines if line["problem"]]
     problems += [f"{line['graph']}: no kernel is named" for line in lines if not line["problem"] and not line.get("kernels")]
     problems += [f"{kernel['graph']}: {kernel['kernel']}: {kernel['problem']}" for kernel in kernels if kernel["problem"]]
+    if not kernels and not problems:
+        problems = ["no kernel was made"]
     times = [line["ms"] for line in lines if "ms" in line] or [0]
     row = {"passed": sum(not kernel["problem"] for kernel in kernels), "failed": len(problems),
            "compile_ms": {"median": round(median(times), 2), "most": round(max(times), 2)}}

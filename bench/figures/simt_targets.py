@@ -7,7 +7,7 @@
             GPU), every element within the conformance kit's bounds of the exact result
 
 `passed` and `failed` count kernels, for spirv graphs; `problems` says why one failed. `compile_ms.TARGET`: the median time to generate a
-kernel's code, for spirv and PTX without the driver's part. Random graphs have new seeds in each run. Arguments: targets."""
+kernel's code, for PTX without the assembler's part; none for spirv. Random graphs have new seeds in each run. Arguments: targets."""
 
 MEASURES = "kernel families x {lavapipe run, sm_75 to sm_120 by ptxas, five gfx linked}: passed, failed, ms to compile one"
 NEEDS = "a build; ptxas in PATH (PyPI's nvidia-cuda-nvcc); a device with Vulkan (mesa-vulkan-drivers)"
@@ -55,7 +55,7 @@ def by_ptxas(program, chip: str) -> tuple[dict, list[str]]:
         raise RuntimeError("no ptxas in PATH: install nvidia-cuda-nvcc==13.0.88 (PyPI)")
     with tempfile.TemporaryDirectory() as folder:
         lines = assembled(program, chip, folder)
-        problems = [f"{line['graph']}: {line['problem']}" for line in lines if line["problem"]]
+        problems = [f"{line['graph']}: {line['problem']}" for line in lines if line["problem"]] if lines else ["no kernel was made"]
         lines = [line for line in lines if not line["problem"]]
         with ThreadPoolExecutor(2) as pool:
             answers = list(pool.map(lambda line: assembles(ptxas, chip, Path(folder) / line["file"]), lines))

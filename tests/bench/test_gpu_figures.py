@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The figures of kernels for GPUs that need no GPU: what does not compile, assemble or fit is never counted as passed."""
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -37,6 +38,14 @@ def test_bad_kernels_fail(why, monkeypatch):
         assert verdict.problems(result)
 
 
+@pytest.mark.parametrize("target", ["gfx942", "sm_80"])
+def test_no_kernels_are_no_pass(target, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda _: "ptxas")
+    monkeypatch.setattr(rocm_assemble, "assembled", lambda *_: [])
+    result = simt_targets.measure([target])
+    assert result["problems"] == [f"{target}: no kernel was made"] and verdict.problems(result)
+
+
 def test_an_architecture_that_nobody_has_is_refused():
     with pytest.raises(ValueError, match="expected gfx90a"):
         rocm_assemble.measure(["gfx1"])
@@ -45,8 +54,6 @@ def test_an_architecture_that_nobody_has_is_refused():
 
 
 def test_ptx_that_is_none_is_refused(monkeypatch, tmp_path):
-    import shutil
-
     if not shutil.which("ptxas"):
         pytest.skip("no ptxas in PATH: install nvidia-cuda-nvcc==13.0.88 (PyPI)")
 

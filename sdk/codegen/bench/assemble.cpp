@@ -43,10 +43,9 @@ Result<SimtTarget> targetOf(const std::string &name) {
 }
 
 json described(const HsacoKernel &kernel) {
-  return {{"kernel", kernel.name},     {"threads", kernel.blockThreads}, {"wave", kernel.wave},
-          {"vgprs", kernel.vgprs},     {"agprs", kernel.agprs},          {"sgprs", kernel.sgprs},
-          {"spilled", kernel.spilled}, {"scratch", kernel.scratchBytes}, {"shared", kernel.sharedBytes},
-          {"problem", excess(kernel)}};
+  return {{"kernel", kernel.name},          {"threads", kernel.blockThreads}, {"wave", kernel.wave},
+          {"vgprs", kernel.vgprs},          {"sgprs", kernel.sgprs},          {"spilled", kernel.spilled},
+          {"scratch", kernel.scratchBytes}, {"shared", kernel.sharedBytes},   {"problem", excess(kernel)}};
 }
 
 // What is known of code without running it.

@@ -17,24 +17,27 @@ Error broken(const std::string &what) {
   return {MORTISE_INVALID_ARGUMENT, "expected a code object of AMD's, found " + what};
 }
 
-HsacoKernel kernelOf(llvm::msgpack::MapDocNode &from) {
+Result<HsacoKernel> kernelOf(llvm::msgpack::MapDocNode &from) {
+  std::string missing;
   const auto number = [&](const char *key) -> uint64_t {
     llvm::msgpack::DocNode &node = from[key];
-    return node.getKind() == llvm::msgpack::Type::UInt ? node.getUInt() : 0;
+    if (node.getKind() == llvm::msgpack::Type::UInt)
+      return node.getUInt();
+    missing += std::string(missing.empty() ? "" : ", ") + key;
+    return 0;
   };
   HsacoKernel kernel;
   kernel.name = from[".name"].toString();
   kernel.wave = number(".wavefront_size");
   kernel.blockThreads = number(".max_flat_workgroup_size");
   kernel.vgprs = number(".vgpr_count");
-  kernel.agprs = number(".agpr_count");
   kernel.sgprs = number(".sgpr_count");
   kernel.spilled = number(".vgpr_spill_count") + number(".sgpr_spill_count");
   kernel.scratchBytes = number(".private_segment_fixed_size");
   kernel.sharedBytes = number(".group_segment_fixed_size");
   kernel.argumentBytes = number(".kernarg_segment_size");
-  llvm::msgpack::DocNode &dynamic = from[".uses_dynamic_stack"];
-  kernel.isDynamic = dynamic.getKind() == llvm::msgpack::Type::Boolean && dynamic.getBool();
+  if (!missing.empty())
+    return broken("metadata of " + kernel.name + " without " + missing);
   return kernel;
 }
 
@@ -67,8 +70,12 @@ Result<Hsaco> readHsaco(const std::string &code) {
       if (!document.readFromBlob(note.getDescAsStringRef(4), false))
         return broken("metadata that is no MessagePack");
       llvm::msgpack::DocNode &kernels = document.getRoot().getMap()["amdhsa.kernels"];
-      for (llvm::msgpack::DocNode &kernel : kernels.getArray())
-        found.kernels.push_back(kernelOf(kernel.getMap()));
+      for (llvm::msgpack::DocNode &each : kernels.getArray()) {
+        auto kernel = kernelOf(each.getMap());
+        if (!kernel)
+          return kernel.error();
+        found.kernels.push_back(std::move(*kernel));
+      }
     }
     if (error)
       return broken(llvm::toString(std::move(error)));
@@ -120,7 +127,6 @@ std::string excess(const HsacoKernel &kernel) {
   };
   check(kernel.spilled, 0, "spilled registers");
   check(kernel.scratchBytes, 0, "bytes of scratch memory");
-  check(kernel.isDynamic, 0, "dynamic stack");
   check(kernel.sharedBytes, mostShared, "bytes of a block's memory");
   // Registers of a SIMD's lane: 512 for 64 threads, 1024 (gfx11 and gfx12: 1536) for 32, given to a wave in blocks of 8
   // at least. A block's waves lie on four SIMDs; in gfx11 and gfx12 on four, too, of a pair of compute units.

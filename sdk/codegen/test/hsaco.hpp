@@ -13,19 +13,19 @@ namespace mortise::codegen::test {
 
 struct HsacoKernel {
   std::string name;
-  uint64_t wave = 0, blockThreads = 0; // threads
-  uint64_t vgprs = 0, agprs = 0, sgprs = 0;
+  uint64_t wave = 0, blockThreads = 0;        // threads
+  uint64_t vgprs = 0, sgprs = 0;              // vgprs: with those for accumulators
   uint64_t spilled = 0;                       // registers
   uint64_t scratchBytes = 0, sharedBytes = 0; // of a thread, of a block
   uint64_t argumentBytes = 0;
-  bool isDynamic = false; // its stack has no known size
 };
 struct Hsaco {
   std::string chip; // "gfx942", of the file's header
   std::vector<HsacoKernel> kernels;
 };
 
-// Errors: MORTISE_INVALID_ARGUMENT, for what is no such file, and for a kernel without a descriptor among the symbols.
+// Errors: MORTISE_INVALID_ARGUMENT, for what is no such file, metadata that lack a number, and a kernel without a
+// descriptor among the symbols.
 Result<Hsaco> readHsaco(const std::string &code);
 
 // The instructions of a code object, a line each. Errors: as readHsaco's, and MORTISE_UNSUPPORTED for a chip that LLVM

@@ -2,14 +2,12 @@
 // Kernels for AMD's GPUs: LLVM's code for AMDGPU, linked into code objects for the HSA runtime.
 #include "target/hsaco/link.hpp"
 #include "target/lowering.hpp"
+#include "target/machine.hpp"
 #include "target/simt.hpp"
 
 #include <llvm/Analysis/TargetTransformInfo.h>
 #include <llvm/IR/IRBuilder.h>
-#include <llvm/IR/LegacyPassManager.h>
-#include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/TargetSelect.h>
-#include <llvm/Target/TargetMachine.h>
 #include <llvm/Transforms/Scalar.h>
 
 #include <algorithm>
@@ -104,16 +102,10 @@ Result<std::unique_ptr<SimtBackend>> HsacoBackend::create(const SimtTarget &targ
     LLVMInitializeAMDGPUTargetMC();
     LLVMInitializeAMDGPUAsmPrinter();
   });
-  std::string message;
-  const llvm::Triple triple(target.triple);
-  const llvm::Target *found = llvm::TargetRegistry::lookupTarget(triple, message);
-  if (!found)
-    return Error{MORTISE_UNSUPPORTED, "no code generator for " + target.triple + ": " + message};
-  std::unique_ptr<llvm::TargetMachine> machine(
-      found->createTargetMachine(triple, target.chip, target.features, llvm::TargetOptions(), llvm::Reloc::PIC_));
+  auto machine = machineOf(target, llvm::Reloc::PIC_, llvm::CodeGenOptLevel::Default);
   if (!machine)
-    return Error{MORTISE_UNSUPPORTED, "no code generator for " + target.triple + " " + target.chip};
-  return std::unique_ptr<SimtBackend>(std::make_unique<HsacoBackend>(target, std::move(machine)));
+    return machine.error();
+  return std::unique_ptr<SimtBackend>(std::make_unique<HsacoBackend>(target, std::move(*machine)));
 }
 
 // LLVM's numbers of address spaces. Accesses through addresses that may lie anywhere cost more, and lie in none of
@@ -160,29 +152,23 @@ Result<SimtCode> HsacoBackend::compile(LoopPlan &plan, const SimtSchedule &sched
   if (!lowered)
     return lowered.error();
   llvm::Module &code = **lowered;
-  code.setDataLayout(machine->createDataLayout());
-  code.setTargetTriple(machine->getTargetTriple());
-  // Version 4 of code objects, which every ROCm since 4.1 loads. Kernels take nothing of what newer ones pass.
+  setMachine(code, *machine);
+  // The oldest version of code objects that LLVM 22 writes. Kernels take nothing of what newer ones pass.
   code.addModuleFlag(llvm::Module::Error, "amdhsa_code_object_version", 400);
   nameSpaces(code);
-  if (isDumped("llvm"))
-    code.print(llvm::errs(), nullptr);
-  llvm::SmallVector<char, 0> object;
-  llvm::raw_svector_ostream stream(object);
-  llvm::legacy::PassManager passes;
-  passes.add(llvm::createTargetTransformInfoWrapperPass(machine->getTargetIRAnalysis()));
-  passes.add(llvm::createInferAddressSpacesPass());
-  if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile, /*DisableVerify=*/true))
-    return Error{MORTISE_INTERNAL, "the code generator cannot write objects for " + target.chip};
-  passes.run(code);
-  Result<std::string> linked = linkHsaco({object.data(), object.size()});
+  auto object = generate(code, *machine, llvm::CodeGenFileType::ObjectFile,
+                         {llvm::createTargetTransformInfoWrapperPass(machine->getTargetIRAnalysis()),
+                          llvm::createInferAddressSpacesPass()});
+  if (!object)
+    return object.error();
+  Result<std::string> linked = linkHsaco({object->data(), object->size()});
   if (!linked)
     return Error{linked.error().code, entry + ": " + linked.error().message};
   result.code = std::move(*linked);
   return result;
 }
 
-// What kernels have been assembled and checked for (docs/support.md): CDNA 2 to 4, RDNA 3 and 4.
+// What kernels have been linked and checked for (figure rocm-assemble): CDNA 2 to 4, RDNA 3 and 4.
 struct Chip {
   std::string_view name;
   unsigned wave;

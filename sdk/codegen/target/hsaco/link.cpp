@@ -2,6 +2,7 @@
 #include "target/hsaco/link.hpp"
 
 #include <lld/Common/Driver.h>
+#include <llvm/Support/FileSystem.h>
 #include <llvm/Support/raw_ostream.h>
 
 #include <cerrno>
@@ -37,27 +38,12 @@ Error failed(const char *what) {
   return {MORTISE_OUT_OF_MEMORY, std::string("linking a kernel: ") + what + ": " + std::strerror(errno)};
 }
 
-bool writeAll(int to, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(to, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written <= 0)
-      return false;
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return true;
-}
-
-std::string readAll(int from) {
-  std::string all;
-  char part[1 << 16];
-  for (ssize_t count; (count = ::read(from, part, sizeof part)) != 0;)
-    if (count > 0)
-      all.append(part, static_cast<size_t>(count));
-    else if (errno != EINTR)
-      break;
-  return all;
+bool write(int to, std::string_view bytes) {
+  llvm::raw_fd_ostream stream(to, /*shouldClose=*/false, /*unbuffered=*/true);
+  stream << llvm::StringRef(bytes);
+  const bool isWritten = !stream.has_error();
+  stream.clear_error(); // otherwise its end is a fatal one
+  return isWritten;
 }
 
 } // namespace
@@ -68,15 +54,21 @@ Result<std::string> linkHsaco(std::string_view object) {
   static std::mutex mutex; // lld keeps its state in variables of the process
   const std::lock_guard lock(mutex);
   const Descriptor input(memfd_create("kernel.o", MFD_CLOEXEC));
-  if (input.number < 0 || !writeAll(input.number, object))
+  if (input.number < 0 || !write(input.number, object))
     return failed("memory for the object");
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return failed("a pipe");
   const Descriptor from(ends[0]);
   Descriptor to(ends[1]);
-  std::string linked, messages;
-  std::thread reader([&] { linked = readAll(from.number); });
+  llvm::SmallVector<char, 0> linked;
+  std::string messages;
+  std::thread reader([&] {
+    if (auto failure = llvm::sys::fs::readNativeFileToEOF(from.number, linked)) {
+      llvm::consumeError(std::move(failure));
+      linked.clear();
+    }
+  });
   const std::string inputPath = input.path(), outputPath = to.path();
   const char *arguments[] = {"ld.lld", "-shared", "--threads=1", "-o", outputPath.c_str(), inputPath.c_str()};
   llvm::raw_string_ostream stream(messages);
@@ -85,7 +77,7 @@ Result<std::string> linkHsaco(std::string_view object) {
   reader.join();
   if (done.retCode != 0 || linked.empty())
     return Error{MORTISE_INTERNAL, "linking a kernel: " + (messages.empty() ? "lld wrote nothing" : messages)};
-  return linked;
+  return std::string(linked.data(), linked.size());
 }
 
 } // namespace mortise::codegen

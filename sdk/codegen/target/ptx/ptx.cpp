@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "target/lowering.hpp"
+#include "target/machine.hpp"
 #include "target/simt.hpp"
 
-#include <llvm/IR/LegacyPassManager.h>
-#include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/TargetSelect.h>
-#include <llvm/Target/TargetMachine.h>
+#include <llvm/Support/raw_ostream.h>
 
 #include <mutex>
 
@@ -63,18 +62,13 @@ Result<std::unique_ptr<SimtBackend>> PtxBackend::create(const SimtTarget &target
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
   });
-  std::string message;
-  const llvm::Triple triple(target.triple);
-  const llvm::Target *found = llvm::TargetRegistry::lookupTarget(triple, message);
-  if (!found)
-    return Error{MORTISE_UNSUPPORTED, "no code generator for " + target.triple + ": " + message};
+  // The driver's assembler optimises again: PTX from -O1 runs as fast as that from -O3 (docs/codegen.md).
+  auto machine = machineOf(target, std::nullopt, llvm::CodeGenOptLevel::Less);
+  if (!machine)
+    return machine.error();
   auto backend = std::make_unique<PtxBackend>();
   backend->target = target;
-  // The driver's assembler optimises again: PTX from -O1 runs as fast as that from -O3 (docs/codegen.md).
-  backend->machine.reset(found->createTargetMachine(triple, target.chip, target.features, llvm::TargetOptions(),
-                                                    std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Less));
-  if (!backend->machine)
-    return Error{MORTISE_UNSUPPORTED, "no code generator for " + target.triple + " " + target.chip};
+  backend->machine = std::move(*machine);
   return std::unique_ptr<SimtBackend>(std::move(backend));
 }
 
@@ -90,21 +84,13 @@ Result<SimtCode> PtxBackend::compile(LoopPlan &plan, const SimtSchedule &schedul
   Result<std::unique_ptr<llvm::Module>> lowered = lowering.run(*module, context, entry);
   if (!lowered)
     return lowered.error();
-  llvm::Module &code = **lowered;
-  code.setDataLayout(machine->createDataLayout());
-  code.setTargetTriple(machine->getTargetTriple());
-  if (isDumped("llvm"))
-    code.print(llvm::errs(), nullptr);
-  llvm::SmallVector<char, 0> text;
-  llvm::raw_svector_ostream stream(text);
-  llvm::legacy::PassManager passes;
-  if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile,
-                                   /*DisableVerify=*/true))
-    return Error{MORTISE_INTERNAL, "the code generator cannot write PTX"};
-  passes.run(code);
+  setMachine(**lowered, *machine);
+  auto text = generate(**lowered, *machine, llvm::CodeGenFileType::AssemblyFile);
+  if (!text)
+    return text.error();
+  result.code.assign(text->begin(), text->end());
   if (isDumped("ptx"))
-    llvm::errs() << stream.str();
-  result.code.assign(text.begin(), text.end());
+    llvm::errs() << result.code;
   return result;
 }
 
