@@ -45,9 +45,10 @@ def faults() -> dict[str, tuple[str, str, str]]:
     return rows
 
 
-def environment(fault: str) -> dict[str, str]:
+def environment(fault: str | None) -> dict[str, str]:
+    """For a run of the saboteur with this fault, or of another plugin (None), which refuses variables that it does not know."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MORTISE_")}
-    return kept | {"MORTISE_SABOTEUR_FAULT": fault, "MORTISE_KERNEL_CACHE": "off", "OMP_NUM_THREADS": "2"}
+    return kept | ({"MORTISE_SABOTEUR_FAULT": fault} if fault else {}) | {"MORTISE_KERNEL_CACHE": "off", "OMP_NUM_THREADS": "2"}
 
 
 def plugin_check(fault: str, *options) -> tuple[str, str]:
@@ -63,13 +64,14 @@ def plugin_check(fault: str, *options) -> tuple[str, str]:
     return "plugin check" if ran.returncode else "", wrong[0] if wrong else ""
 
 
-def kit(library: Path, *options, fault: str = "none", seconds: float = STEP_SECONDS) -> tuple[int, list[str]]:
+def kit(library: Path, *options, fault: str | None = None, seconds: float = STEP_SECONDS) -> tuple[int, list[str]]:
     """The exit status of mortise-conformance, and what it says, without the lines that repeat a case."""
     command = [measure.build_folder() / "bin" / "mortise-conformance", "--plugin", library, "--jobs", "1", *map(str, options)]
     ran = subprocess.run(command, capture_output=True, text=True, env=environment(fault), timeout=seconds)
     if ran.returncode in (USAGE, SHRUNKEN) or ran.returncode < 0:
         raise RuntimeError(f"mortise-conformance on {library.name} with {fault}: {ran.stdout}{ran.stderr}")
-    return ran.returncode, [line for line in ran.stdout.splitlines() if not line.startswith("  repeat:")]
+    said = [line for line in ran.stdout.splitlines() if not line.startswith("  repeat:")]
+    return ran.returncode, said or [f"exit status {ran.returncode}: {ran.stderr.strip()[-200:]}"]
 
 
 def conformance(fault: str, seed: int, steps=None, ops: str = "*") -> tuple[str, str]:
@@ -84,7 +86,7 @@ def conformance(fault: str, seed: int, steps=None, ops: str = "*") -> tuple[str,
             late = f"{extent} on {device}: no answer in {STEP_SECONDS} s"
             continue
         if status != GOOD:
-            return f"{extent} on {device}", said[0] if said else f"exit status {status}"
+            return f"{extent} on {device}", said[0]
     return "", late
 
 
@@ -108,9 +110,10 @@ def false_alarms(seeds: list[int], extent: str = "quick") -> tuple[list[str], in
     def alarm(run: tuple[Path, list]) -> list[str]:
         library, options = run
         status, said = kit(library, *options)
-        wrong = said[:-1] if status != GOOD else []
-        print(f"{library.name} {' '.join(map(str, options[:6]))}: {said[-1] if said else status}", file=sys.stderr, flush=True)
-        return [f"{library.name} on {options[1]}, seed {options[5]}: {line}" for line in wrong or ([] if status == GOOD else said)]
+        print(f"{library.name} {' '.join(map(str, options[:6]))}: {said[-1]}", file=sys.stderr, flush=True)
+        if status == GOOD:
+            return []
+        return [f"{library.name} on {options[1]}, seed {options[5]}: {line}" for line in said[:-1] or said]  # the last one sums up
 
     with ThreadPoolExecutor(2) as pool:
         return [line for lines in pool.map(alarm, runs) for line in lines], len(runs)

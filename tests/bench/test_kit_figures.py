@@ -15,6 +15,7 @@ import measure
 import numpy
 import onnx_runtime
 import outside
+import saboteur
 import verdict
 from figures import bounds, core_run, kill_rate
 
@@ -114,10 +115,31 @@ def test_deviations_are_no_alarms(monkeypatch):
     assert counted == {"max/*: of two zeros the first or the second": 1}
 
 
+# What the kit may say of a plugin without a fault: its script, and the alarm.
+SAID = {
+    "all pass": ("echo 3 passed", None),
+    "one fails": ("echo add: element 0; echo 1 failed; exit 1", "add: element 0"),
+    "unusable": ("echo expected other variables >&2; exit 3", "exit status 3: expected other variables"),
+    "silent": ("exit 1", "exit status 1: "),
+    "told of no fault": ("! env | grep MORTISE_SABOTEUR_FAULT", None),
+}
+
+
+@pytest.mark.parametrize("script, alarm", SAID.values(), ids=SAID)
+def test_sound_plugins_are_really_judged(script, alarm, monkeypatch, tmp_path):
+    """Each run in which the kit does not pass the plugin is an alarm, and plugins but the saboteur are told of no fault."""
+    said = tmp_path / "bin" / "mortise-conformance"
+    said.parent.mkdir()
+    said.write_text(f"#!/bin/bash\n{script}\n")
+    said.chmod(0o755)
+    monkeypatch.setattr(saboteur.measure, "build_folder", lambda: tmp_path)
+    alarms, runs = saboteur.false_alarms([5])
+    assert runs == sum(len(devices) for _, devices, _ in saboteur.SOUND)
+    assert [line.split("seed 5: ")[1] for line in alarms] == [alarm] * (runs if alarm is not None else 0)
+
+
 def test_a_framework_that_refuses_an_op_fails(monkeypatch):
     """An op that a wrapper has and computes no case of is a fault of the wrapper."""
-    import saboteur
-
     def judged(names):
         return lambda *_: [{"case": f"{name}/f32/one", "outcome": "refused" if name == "exp" else "passed"} for name in names]
 

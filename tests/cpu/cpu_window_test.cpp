@@ -96,6 +96,20 @@ TEST(Pools, EveryTypeAndHostileValues) {
     }
 }
 
+// The maximum of nothing is the least number of the element type.
+TEST(Pools, WindowsOfPaddingAlone) {
+  for (int32_t dtype : {MORTISE_F32, MORTISE_BF16, MORTISE_I64, MORTISE_I32, MORTISE_I16, MORTISE_I8, MORTISE_UI8})
+    for (const char *name : {"max_pool", "sum_pool"}) {
+      SCOPED_TRACE(std::string(name) + " " + dtypeName(dtype));
+      Network net;
+      const ValueId x = net.input(dtype, {2, 3, 4, 1});
+      net.output(net.op(name, {x},
+                        {ints("window", {2, 1}), ints("strides", {1, 1}), ints("low", {2, 1}), ints("high", {3, 0}),
+                         ints("dilations", {1, 1})}));
+      check(net);
+    }
+}
+
 // A row of row-major values is computed sixteen positions at a time; the last ones overlap, and borders are apart.
 TEST(Pools, RowsOfEveryLength) {
   for (const char *name : {"max_pool", "sum_pool"})

@@ -43,11 +43,12 @@ template <typename T> struct Lane {
   static T store(Sum value) { return static_cast<T>(value); }
 };
 
-template <typename Sum> Sum lowest() {
-  if constexpr (std::is_floating_point_v<Sum>)
-    return -std::numeric_limits<Sum>::infinity();
+// The maximum of no elements, of the element type: a window may lie in the padding as a whole.
+template <typename Kind> typename Kind::Sum lowest() {
+  if constexpr (std::is_floating_point_v<typename Kind::Sum>)
+    return -std::numeric_limits<typename Kind::Sum>::infinity();
   else
-    return std::numeric_limits<Sum>::min();
+    return std::numeric_limits<typename Kind::Stored>::min();
 }
 
 template <bool maximum, typename Sum> MORTISE_INLINE Sum combine(Sum sum, Sum x) {
@@ -70,7 +71,7 @@ MORTISE_INLINE void position(const PoolLoop &pool, const typename Kind::Stored *
     Sum sums[width];
     int64_t lanes = std::min(width, size - lane);
     for (int64_t i = 0; i < width; ++i)
-      sums[i] = maximum ? lowest<Sum>() : Sum(0);
+      sums[i] = maximum ? lowest<Kind>() : Sum(0);
     int64_t k[3];
     for (k[0] = 0; k[0] < pool.window[0]; ++k[0])
       for (k[1] = 0; k[1] < pool.window[1]; ++k[1])
@@ -110,7 +111,7 @@ MORTISE_INLINE void row(const PoolLoop &pool, const typename Kind::Stored *from,
     const int64_t lanes = std::min(width, out);
     Sum sums[width];
     for (int64_t i = 0; i < width; ++i)
-      sums[i] = maximum ? lowest<Sum>() : Sum(0);
+      sums[i] = maximum ? lowest<Kind>() : Sum(0);
     for (int64_t k0 = 0; k0 < pool.window[0]; ++k0)
       for (int64_t k1 = 0; k1 < pool.window[1]; ++k1) {
         const int64_t p0 = at[0] * pool.stride[0] - pool.low[0] + k0 * pool.dilation[0];
