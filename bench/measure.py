@@ -45,8 +45,11 @@ def built(name: str) -> Path:
 
 
 def make(target: str, build: Path | None = None) -> Path:
-    """Builds bin/TARGET, a program that only figures and tests run, in this build, by default in build_folder()."""
+    """Builds bin/TARGET, a program that only figures and tests run, in this build, by default in build_folder(). What was carried to
+    another machine is taken as it is."""
     build = build or build_folder()
+    if not (build / "build.ninja").exists():
+        return build / "bin" / target
     with open(build / "make.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # tests run in several processes, and ninja knows nothing of another one
         subprocess.run(["cmake", "--build", str(build), "--target", target], check=True, stdout=subprocess.DEVNULL)

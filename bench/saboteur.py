@@ -3,8 +3,8 @@
 
 By default by mortise-conformance, which runs each fault in the same steps until one finds it: a quick run of the level abi on each device,
 one of the other levels on each, and then a full one of all levels on each. A step ends at its first failure. With --plugin-check by the
-command `mortise plugin check`, on both devices at once. Two at a time; what was missed is listed by group. That the plugin without a
-fault is found is a false alarm."""
+command `mortise plugin check`, on both devices at once. As many at a time as there are cores; what was missed is listed by group. That the
+plugin without a fault is found is a false alarm."""
 
 import argparse
 import json
@@ -23,6 +23,7 @@ import measure
 LIBRARY = measure.build_folder() / "lib" / "mortise" / "test-plugins" / "libsaboteur.so"
 TABLE = measure.ROOT / "conformance" / "saboteur" / "faults.def"
 ROW = re.compile(r'^X\(\w+, "([a-z0-9-]+)", (\w+), "(.*?)", "(.*?)"\)$', re.MULTILINE)
+JOBS = max(os.cpu_count() or 2, 2)  # runs at a time; how long one takes does not matter
 SECONDS = 300  # of `mortise plugin check` for one fault
 OTHERS = "core,composite,quantised,training,models,dynamic,stress"
 LEVELS = f"abi,{OTHERS}"
@@ -115,7 +116,7 @@ def false_alarms(seeds: list[int], extent: str = "quick") -> tuple[list[str], in
             return []
         return [f"{library.name} on {options[1]}, seed {options[5]}: {line}" for line in said[:-1] or said]  # the last one sums up
 
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(JOBS) as pool:
         return [line for lines in pool.map(alarm, runs) for line in lines], len(runs)
 
 
@@ -127,7 +128,7 @@ def try_all(names: list[str], find) -> dict[str, dict]:
         begin = time.time()
         return *find(name), time.time() - begin
 
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(JOBS) as pool:
         for name, (step, line, seconds) in zip(names, pool.map(timed, names), strict=True):
             answers[name] = {"group": rows[name][0] if name in rows else "", "found": step, "words": line, "seconds": round(seconds, 1)}
             print(f"{step or 'missed':23} {name:28} {seconds:4.0f} s {line[:150]}", file=sys.stderr, flush=True)

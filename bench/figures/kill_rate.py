@@ -8,16 +8,22 @@ beside them, and results of PyTorch eager but for those that docs/conformance/er
 bench/deviations.py, which are in `deviations` with their number. An entry there whose proof no longer holds fails. Seeds are new in each
 run.
 `mutants`, `mutants_killed`: of the cpu plugin's kernels (bench/mutants.py).
-Arguments: the parts to make (`alarms`, `mutants`, `saboteur`; all of them without one), or names of the saboteur's faults."""
+Arguments: the parts to make (all of them without one), names of the saboteur's faults, and kept runs of other parts (FILE.json), which may
+have been made on a machine with more cores: they count if they were made from the same sources."""
 
+import hashlib
+import json
 from collections import Counter
+from pathlib import Path
 
 MEASURES = "faults of the saboteur, and mutants of the cpu plugin's kernels, that mortise-conformance finds; false alarms"
 NEEDS = "cpu"
-MINUTES = 70
+MINUTES = 100
 
-PARTS = ("alarms", "mutants", "saboteur")
-LEAST_PLANTED, MUTANTS, LEAST_KILLED = 60, 300, 0.97
+PARTS = ("frameworks", "sound", "mutants", "saboteur")  # what newly drawn cases and mutants may show comes first
+LEAST_PLANTED, MUTANTS, LEAST_KILLED, SEEDS = 60, 300, 0.97, 5
+# What decides about the figure: the kit, the plugins that it judges, and the scripts.
+SOURCES = ("CMakeLists.txt", "bench", "cmake", "conformance", "docs/conformance", "ir", "passes", "plugins", "runtime", "sdk")
 
 
 def measure(arguments: list[str]) -> dict:
@@ -27,69 +33,117 @@ def measure(arguments: list[str]) -> dict:
     from measure import make
     from saboteur import faults
 
+    sources = digest_of_sources()
+    parts = {}
+    for file in (argument for argument in arguments if argument.endswith(".json")):
+        parts |= kept_parts(Path(file), sources)
     make("mortise_plugin_saboteur")
-    names = [argument for argument in arguments if argument not in PARTS]
-    parts = [part for part in PARTS if part in arguments] or (["saboteur"] if names else list(PARTS))
+    names = [argument for argument in arguments if argument not in PARTS and not argument.endswith(".json")]
+    asked = [part for part in PARTS if part in arguments]
+    asked = asked or (["saboteur"] if names else [part for part in PARTS if part not in parts])
     if unknown := [name for name in names if name not in faults()]:
-        raise ValueError(f"expected {', '.join(PARTS)} or names of faults, found {' '.join(unknown)}")
+        raise ValueError(f"expected {', '.join(PARTS)}, names of faults or FILE.json, found {' '.join(unknown)}")
     for target in ("mortise_plugin_strict", "plugin-cpu_mutant"):  # as the saboteur, no part of the product
         make(target)
-    begin, result = time.time(), {"seed": random.getrandbits(32), "problems": []}
-    # What newly drawn cases and mutants may show comes first: the faults are always the same ones.
-    if "alarms" in parts:
-        result |= of_sound_plugins(result["seed"], result["problems"])
+    of = {"frameworks": of_frameworks, "sound": of_sound_plugins, "mutants": of_mutants,
+          "saboteur": lambda seed: of_saboteur(names or list(faults()), seed, whole=not names)}
+    for part in asked:
+        begin, seed = time.time(), random.getrandbits(32)
+        result = of[part](seed)
+        parts[part] = {"seed": seed} | result | {"passed": not result["problems"], "seconds": round(time.time() - begin)}
+    return together(parts) | {"sources": sources}
+
+
+def together(parts: dict[str, dict]) -> dict:
+    """The figure's keys from the parts that there are."""
+    result, alarms = {}, [alarm for part in parts.values() for alarm in part.get("alarms", [])]
+    if {"frameworks", "sound"} <= parts.keys():
+        result["false_alarms"] = len(alarms)
     if "mutants" in parts:
-        import os
-
-        import mutants
-        from measure import build_folder
-
-        # What is judged so far outlives a run that is ended. Times do not matter here, so that more cores judge more at once.
-        judged = mutants.run(MUTANTS, result["seed"], jobs=max(os.cpu_count() or 2, 2), keep=build_folder() / "mutants.json")
-        result |= {"mutants": judged["mutants"], "mutants_killed": judged["killed"], "mutants_judged": judged}
-        if judged["mutants"] < MUTANTS or judged["killed"] < LEAST_KILLED * judged["mutants"]:
-            result["problems"].append(f"{judged['killed']} of {judged['mutants']} mutants killed; at least 97 % of {MUTANTS} are due")
+        result |= {"mutants": parts["mutants"]["mutants"], "mutants_killed": parts["mutants"]["killed"]}
     if "saboteur" in parts:
-        result |= of_saboteur(names or list(faults()), result["seed"], result["problems"], whole=not names)
-    return result | {"parts": parts, "passed": not result["problems"], "seconds": round(time.time() - begin)}
+        result |= {key: parts["saboteur"][key] for key in ("planted", "caught")}
+    problems = [problem for part in parts.values() for problem in part["problems"]]
+    return result | {"alarms": alarms, "problems": problems, "passed": bool(parts) and not problems, "parts": parts}
 
 
-def of_saboteur(names: list[str], seed: int, problems: list[str], whole: bool) -> dict:
+def digest_of_sources() -> str:
+    """SHA-256 of their names and contents."""
+    from measure import ROOT
+
+    digest = hashlib.sha256()
+    for place in SOURCES:
+        path = ROOT / place
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            name = file.relative_to(ROOT)
+            if file.is_file() and "__pycache__" not in name.parts and name.parts[:2] != ("bench", "results"):
+                digest.update(f"{name}\0{hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()
+
+
+def kept_parts(file: Path, sources: str) -> dict[str, dict]:
+    """Those of a run that was kept with --save, each with its machine."""
+    try:
+        run = json.loads(file.read_text())
+        made_from, parts, machine = run["result"]["sources"], run["result"]["parts"], run["machine"]
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{file}: expected a kept run of kill-rate, found {type(error).__name__}: {error}") from error
+    if made_from != sources:
+        raise ValueError(f"{file}: expected a run of the sources {sources[:12]}, found one of {made_from[:12]}; make it again")
+    return {name: {"machine": machine} | part for name, part in parts.items()}
+
+
+def of_mutants(seed: int) -> dict:
+    import mutants
+    from measure import build_folder
+    from saboteur import JOBS
+
+    # What is judged so far outlives a run that is ended.
+    judged = mutants.run(MUTANTS, seed, jobs=JOBS, keep=build_folder() / "mutants.json")
+    problems = []
+    if judged["mutants"] < MUTANTS or judged["killed"] < LEAST_KILLED * judged["mutants"]:
+        problems.append(f"{judged['killed']} of {judged['mutants']} mutants killed; at least 97 % of {MUTANTS} are due")
+    return judged | {"problems": problems}
+
+
+def of_saboteur(names: list[str], seed: int, whole: bool) -> dict:
     from saboteur import conformance, try_all
 
     answers = try_all(names, lambda name: conformance(name, seed))
     missed = [name for name, answer in answers.items() if not answer["found"]]
-    if missed:
-        problems.append(f"not found: {', '.join(missed)}")
+    problems = [f"not found: {', '.join(missed)}"] if missed else []
     if whole and len(names) < LEAST_PLANTED:
         problems.append(f"expected {LEAST_PLANTED} faults or more, found {len(names)}")
     return {"planted": len(names), "caught": len(names) - len(missed), "missed": missed,
-            "by_step": dict(Counter(answer["found"] or "none" for answer in answers.values())), "faults": answers}
+            "by_step": dict(Counter(answer["found"] or "none" for answer in answers.values())), "faults": answers, "problems": problems}
 
 
-def of_sound_plugins(seed: int, problems: list[str]) -> dict:
+def of_sound_plugins(seed: int) -> dict:
+    from saboteur import false_alarms
+
+    alarms, runs = false_alarms([seed + i for i in range(SEEDS)])
+    return {"sound_runs": runs, "alarms": alarms, "problems": alarms if runs else ["no plugin without a fault was tried"]}
+
+
+def of_frameworks(seed: int) -> dict:
     import eager
     import onnx_runtime
     from measure import progress
-    from saboteur import false_alarms
 
-    seeds = [seed + i for i in range(5)]
-    alarms, runs = false_alarms(seeds)
+    alarms = []
     of_torch, of_onnx, deviations = Counter(), Counter(), Counter()  # cases computed, by op; and by deviation
-    for number in seeds:
+    for number in range(seed, seed + SEEDS):
         for wrong in (of_eager(number, of_torch), of_onnx_runtime(number, of_onnx, deviations)):
             alarms += wrong
             for alarm in wrong:
                 progress(alarm)
         progress(f"seed {number}: {of_torch.total()} cases of PyTorch eager, {of_onnx.total()} of ONNX Runtime, {len(alarms)} alarms")
-    problems += alarms + of_deviations()
+    problems = alarms + of_deviations()
     for name, wrapped, computed in (("PyTorch eager", eager.COMPUTE, of_torch), ("ONNX Runtime", onnx_runtime.NAMES, of_onnx)):
         if silent := sorted(set(wrapped) - set(computed)):
             problems.append(f"{name} computed no case of {', '.join(silent)}")
-    if not runs:
-        problems.append("no plugin without a fault was tried")
-    return {"false_alarms": len(alarms), "sound_runs": runs, "eager_cases": of_torch.total(), "onnx_runtime_cases": of_onnx.total(),
-            "deviations": dict(deviations), "alarms": alarms}
+    return {"eager_cases": of_torch.total(), "onnx_runtime_cases": of_onnx.total(), "deviations": dict(deviations), "alarms": alarms,
+            "problems": problems}
 
 
 def of_eager(seed: int, computed: Counter) -> list[str]:

@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 import deviations
 import eager
+import figure
 import kit
 import measure
 import numpy
@@ -143,13 +144,59 @@ def test_a_framework_that_refuses_an_op_fails(monkeypatch):
     def judged(names):
         return lambda *_: [{"case": f"{name}/f32/one", "outcome": "refused" if name == "exp" else "passed"} for name in names]
 
-    monkeypatch.setattr(saboteur, "false_alarms", lambda seeds: ([], 1))
     monkeypatch.setattr(eager, "judge", judged(eager.COMPUTE))
     monkeypatch.setattr(onnx_runtime, "judge", judged(onnx_runtime.NAMES))
-    problems = []
-    result = kill_rate.of_sound_plugins(1, problems)
-    assert problems == [f"{name} computed no case of exp" for name in ("PyTorch eager", "ONNX Runtime")]
-    assert result["false_alarms"] == 0 and result["onnx_runtime_cases"] == 5 * (len(onnx_runtime.NAMES) - 1)
+    result = kill_rate.of_frameworks(1)
+    assert result["problems"] == [f"{name} computed no case of exp" for name in ("PyTorch eager", "ONNX Runtime")]
+    assert not result["alarms"] and result["onnx_runtime_cases"] == 5 * (len(onnx_runtime.NAMES) - 1)
+
+
+GOOD_PARTS = {
+    "frameworks": {"alarms": [], "problems": []},
+    "sound": {"sound_runs": 30, "alarms": [], "problems": []},
+    "mutants": {"mutants": 300, "killed": 295, "problems": []},
+    "saboteur": {"planted": 122, "caught": 122, "problems": []},
+}
+
+
+def test_parts_of_one_source_make_the_figure(tmp_path, monkeypatch):
+    """Kept parts count where the sources are the same, and what is wrong in one of them is wrong in the whole."""
+    monkeypatch.setattr(kill_rate, "digest_of_sources", lambda: "now")
+    monkeypatch.setattr(measure, "make", lambda *_: None)
+
+    def kept(name, **changes):
+        result = kill_rate.together({name: GOOD_PARTS[name] | changes}) | {"sources": "now"}
+        figure.save(name, [], result, tmp_path)
+        return str(tmp_path / f"{name}.json")
+
+    files = [kept(name) for name in kill_rate.PARTS]
+    result = kill_rate.measure(files)
+    assert verdict.problems(result) == []
+    assert [result[key] for key in ("planted", "caught", "mutants", "mutants_killed", "false_alarms")] == [122, 122, 300, 295, 0]
+    assert all(part["machine"] for part in result["parts"].values())
+
+    kept("sound", alarms=["cpu: element 0"], problems=["cpu: element 0"])
+    result = kill_rate.measure(files)
+    assert result["false_alarms"] == 1 and any("cpu: element 0" in problem for problem in result["problems"])
+    assert verdict.problems(result)
+
+    monkeypatch.setattr(kill_rate, "digest_of_sources", lambda: "later")
+    with pytest.raises(ValueError, match="expected a run of the sources later, found one of now"):
+        kill_rate.measure(files)
+    (tmp_path / "sound.json").write_text("{}")
+    with pytest.raises(ValueError, match="expected a kept run of kill-rate"):
+        kill_rate.measure(files[1:2])
+
+
+def test_sources_are_told_apart(tmp_path, monkeypatch):
+    monkeypatch.setattr(measure, "ROOT", tmp_path)
+    (tmp_path / "CMakeLists.txt").write_text("")
+    (tmp_path / "conformance").mkdir()
+    digests = set()
+    for name, text in (("a", "x"), ("a", "y"), ("b", "y")):
+        (tmp_path / "conformance" / name).write_text(text)
+        digests.add(kill_rate.digest_of_sources())
+    assert len(digests) == 3
 
 
 FRAMEWORKS = {eager: "exp,dot,layer_norm", onnx_runtime: "exp,dot,add,take,convolution"}
