@@ -172,16 +172,19 @@ private:
   }
 
   // Each element type with all attributes and classes of values, for plugins that take dense operands alone: of the
-  // shapes with some elements each in turn.
+  // shapes with some elements each in turn, some of them for every such triple, because a kernel for few columns is
+  // another one than that for rows.
   void addDense() {
-    std::set<std::tuple<int32_t, uint16_t, Values>> seen;
+    constexpr size_t enough = 3;
+    using Triple = std::tuple<int32_t, uint16_t, Values>;
+    std::map<Triple, std::set<Shape>> seen;
     std::map<std::pair<int32_t, uint16_t>, std::vector<size_t>> lists;
     const auto hasWork = [](Shape shape) {
       return shape != Shape::Zero && shape != Shape::One && shape != Shape::Scalar && shape != Shape::Large;
     };
     for (const Point &point : points)
       if (point.layout == Layout::Dense && hasWork(point.shape))
-        seen.insert({point.dtype, point.variant, point.values});
+        seen[{point.dtype, point.variant, point.values}].insert(point.shape);
     for (size_t i = 0; i < cells.size(); ++i)
       if (hasWork(cells[i].shape))
         lists[{cells[i].dtype, cells[i].variant}].push_back(i);
@@ -189,14 +192,11 @@ private:
     for (const auto &[key, list] : lists)
       forBits(valuesOf(list), [&](int bit) {
         const auto values = static_cast<Values>(bit);
-        if (seen.contains({key.first, key.second, values}))
-          return;
-        for (size_t i = 0; i < list.size(); ++i)
-          if (const Cell &cell = cells[list[(turn + i) % list.size()]]; cell.facts.values >> bit & 1) {
+        std::set<Shape> &shapes = seen[{key.first, key.second, values}];
+        for (size_t i = 0; i < list.size() && shapes.size() < enough; ++i, ++turn)
+          if (const Cell &cell = cells[list[turn % list.size()]];
+              cell.facts.values >> bit & 1 && shapes.insert(cell.shape).second)
             add(at(cell, values, Layout::Dense));
-            ++turn;
-            return;
-          }
       });
   }
 

@@ -161,6 +161,8 @@ void fillFloats(const MortiseType &type, const Fill &fill, uint32_t classes, Com
   const auto count = static_cast<size_t>(elementCount(type));
   std::uniform_real_distribution<double> unit;
   Floats numbers(type.dtype, combines, random);
+  // Many NaNs are in every lane of what is computed side by side, few in one of them.
+  const uint64_t between = random() % 2 ? 8 : 64;
   for (size_t i = 0; i < count; ++i) {
     const Values values = drawn(classes, random);
     double value = 0;
@@ -175,7 +177,7 @@ void fillFloats(const MortiseType &type, const Fill &fill, uint32_t classes, Com
     else
       value = fill.other * numbers.next(values, i);
     at[i] = Format::store(value);
-    if (fill.kind == Fill::Numbers && values == Values::Nan && random() % 8 == 0)
+    if (fill.kind == Fill::Numbers && values == Values::Nan && random() % between == 0)
       at[i] = nan<Format>(info, random);
   }
   // What is last or alone is hit as well.

@@ -134,6 +134,12 @@ static bool isNumberOf(const fltSemantics &type, const Value &value, SmallPtrSet
     return isOne(in->getOperand(1)) && isOne(in->getOperand(2));
   case Instruction::PHI:
     return all_of(in->operands(), isOne);
+  case Instruction::ExtractElement:
+    return isOne(in->getOperand(0));
+  case Instruction::InsertElement: // how one number becomes all lanes
+    return isa<PoisonValue>(in->getOperand(0)) && isOne(in->getOperand(1));
+  case Instruction::ShuffleVector:
+    return isa<PoisonValue>(in->getOperand(1)) && isOne(in->getOperand(0));
   default:
     break;
   }

@@ -81,6 +81,15 @@ bool isSeenWithin(const Value &mask, const Value &value, const DominatorTree &do
   });
 }
 
+// A step of those by which one number becomes all lanes of a vector.
+bool isOneForAll(const Instruction &in) {
+  if (const auto *shuffle = dyn_cast<ShuffleVectorInst>(&in)) {
+    const auto *first = dyn_cast<InsertElementInst>(shuffle->getOperand(0));
+    return first && isOneForAll(*first) && shuffle->isZeroEltSplat();
+  }
+  return isa<InsertElementInst>(in) && isa<PoisonValue>(in.getOperand(0));
+}
+
 // Whether all that is computed of the value is computed lane by lane, until it is stored.
 bool isUsedByLanes(const Value &value, SmallPtrSetImpl<const Value *> &seen) {
   return !seen.insert(&value).second || all_of(value.users(), [&](const User *user) {
@@ -90,6 +99,8 @@ bool isUsedByLanes(const Value &value, SmallPtrSetImpl<const Value *> &seen) {
       return in->getOperand(0) == &value;
     if (call && call->getIntrinsicID() == Intrinsic::masked_store)
       return call->getArgOperand(0) == &value;
+    if (isOneForAll(*in))
+      return isUsedByLanes(*in, seen);
     return isLaneWise(*in) && !isa<GetElementPtrInst>(in) && lanesOf(*in) == lanesOf(value) && isUsedByLanes(*in, seen);
   });
 }
@@ -103,8 +114,24 @@ std::vector<CmpInst *> comparisonsOf(Module &module) {
   return all;
 }
 
+// What the value was made of, which is NaN where the value is, and nowhere else: it was squared, doubled, widened or
+// narrowed, or given another sign. Other code may have been made of it, too.
+Value *originOfNan(Value *value) {
+  while (auto *in = dyn_cast<Instruction>(value)) {
+    const auto *call = dyn_cast<IntrinsicInst>(in);
+    const bool keepsNan = isa<FPExtInst, FPTruncInst>(in) || in->getOpcode() == Instruction::FNeg ||
+                          (call && is_contained({Intrinsic::fabs, Intrinsic::copysign}, call->getIntrinsicID()));
+    const bool isOfOne =
+        is_contained({Instruction::FMul, Instruction::FAdd}, in->getOpcode()) && in->getOperand(0) == in->getOperand(1);
+    if (!keepsNan && !isOfOne)
+      break;
+    value = in->getOperand(0);
+  }
+  return value;
+}
+
 void assumeNan(CmpInst &compare, unsigned operand, bool isNegative) {
-  Value *value = compare.getOperand(operand);
+  Value *value = originOfNan(compare.getOperand(operand));
   value->replaceAllUsesWith(ConstantFP::getNaN(value->getType(), isNegative));
 }
 
@@ -124,7 +151,7 @@ bool areEqualForNan(const Module &before, const Module &after, function_ref<bool
     differs = true;
     const CmpInst::Predicate old = compare.getPredicate();
     for (unsigned operand = 0; operand < 2; ++operand) {
-      Value *value = compare.getOperand(operand);
+      const Value *value = originOfNan(compare.getOperand(operand));
       SmallPtrSet<const Value *, 16> seen;
       if (isa<Constant>(value))
         continue;

@@ -93,6 +93,21 @@ TEST(ConformanceCases, AllPairsAreCovered) {
   }
 }
 
+// Plugins that take dense operands alone have kernels of their own for rows, columns and tails.
+TEST(ConformanceCases, DenseOperandsHaveSeveralShapes) {
+  std::map<std::tuple<Op, int32_t, uint16_t, Values>, std::set<Shape>> shapes;
+  for (const Point &point : pointsOf(Level::Core, Extent::Full))
+    if (point.layout == Layout::Dense && point.shape != Shape::One && point.shape != Shape::Zero)
+      shapes[{point.op, point.dtype, point.variant, point.values}].insert(point.shape);
+  constexpr uint16_t last = 0, first = 1;
+  for (const Op op : {Op::Argmin, Op::Argmax, Op::ReduceMax, Op::Cummax, Op::Sort})
+    for (const uint16_t variant : {last, first}) {
+      const auto &of = shapes[{op, MORTISE_F32, variant, Values::Nan}];
+      EXPECT_GE(of.size(), 3u) << nameOf(op) << ", " << variant;
+      EXPECT_TRUE(variant == last || !of.contains(Shape::Rank1)) << nameOf(op) << ": the first dimension is the last";
+    }
+}
+
 // A change of the table changes these numbers, and then kit/corpus.cpp: on purpose, or not at all.
 TEST(ConformanceCases, CorpusIsAsItIsWrittenDown) {
   for (size_t i = 0; i < std::size(levelNames); ++i)

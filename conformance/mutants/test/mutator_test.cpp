@@ -181,6 +181,9 @@ TEST(Mutator, NumbersOfTheNarrowerTypeAreNotRounded) {
   };
   for (const char *exact : {"  %last = fneg float %w\n", "  %last = fadd float %w, 0.0\n",
                             "  %less = fcmp olt float %w, 2.0\n  %last = select i1 %less, float 2.0, float %w\n",
+                            "  %one = insertelement <4 x float> poison, float %w, i32 0\n"
+                            "  %all = shufflevector <4 x float> %one, <4 x float> poison, <4 x i32> zeroinitializer\n"
+                            "  %last = extractelement <4 x float> %all, i32 0\n",
                             "  %bits = bitcast float %w to i32\n  %size = and i32 %bits, 2147483647\n"
                             "  %last = bitcast i32 %size to float\n"}) {
     EXPECT_THAT(half(exact), testing::Not(HasSubstr("toward-zero"))) << exact;

@@ -142,16 +142,18 @@ bool areSimplifiedEqual(llvm::Module &one, llvm::Module &other) {
   return texts[0] == texts[1];
 }
 
-// Of a choice by the comparison of %x with 0: whether that decides alike for NaN, however it is ordered.
-bool isNanUnseen(const std::string &chosen) {
+// Of a choice by the comparison of %x, or of %w that is made of it, with 0: whether that decides alike for NaN, however
+// it is ordered.
+bool isNanUnseen(const std::string &chosen, const std::string &made = "") {
   llvm::LLVMContext context;
   llvm::SMDiagnostic wrong;
   const auto with = [&](const std::string &predicate) {
-    auto module = llvm::parseAssemblyString("define void @kernel(ptr %p, ptr %q) {\n  %x = load <4 x float>, ptr %p\n"
-                                            "  %less = fcmp " +
-                                                predicate + " <4 x float> %x, zeroinitializer\n" + chosen +
-                                                "  store <4 x float> %y, ptr %q\n  ret void\n}",
-                                            wrong, context);
+    auto module = llvm::parseAssemblyString(
+        "declare <4 x float> @llvm.fabs.v4f32(<4 x float>)\n"
+        "define void @kernel(ptr %p, ptr %q) {\n  %x = load <4 x float>, ptr %p\n  " +
+            made + "\n  %less = fcmp " + predicate + " <4 x float> " + (made.empty() ? "%x" : "%w") +
+            ", zeroinitializer\n" + chosen + "  store <4 x float> %y, ptr %q\n  ret void\n}",
+        wrong, context);
     EXPECT_TRUE(module) << wrong.getMessage().str();
     return module;
   };
@@ -162,6 +164,12 @@ TEST(Proof, ComparisonsOfNan) {
   EXPECT_TRUE(isNanUnseen("  %a = fadd <4 x float> %x, splat (float 1.0)\n  %b = fmul <4 x float> %x, %x\n"
                           "  %y = select <4 x i1> %less, <4 x float> %a, <4 x float> %b\n"));
   EXPECT_FALSE(isNanUnseen("  %y = select <4 x i1> %less, <4 x float> splat (float 1.0), <4 x float> %x\n"));
+  // What is compared was made of what else is used, and is NaN where that is; or not only there.
+  const std::string used = "  %a = fadd <4 x float> %x, splat (float 1.0)\n"
+                           "  %y = select <4 x i1> %less, <4 x float> %a, <4 x float> %x\n";
+  EXPECT_TRUE(isNanUnseen(used, "%w = fmul <4 x float> %x, %x"));
+  EXPECT_TRUE(isNanUnseen(used, "%w = call <4 x float> @llvm.fabs.v4f32(<4 x float> %x)"));
+  EXPECT_FALSE(isNanUnseen(used, "%w = fsub <4 x float> %x, %x"));
   // A lane with NaN goes into others.
   EXPECT_FALSE(
       isNanUnseen("  %a = fadd <4 x float> %x, splat (float 1.0)\n"
