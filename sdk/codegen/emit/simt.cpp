@@ -344,16 +344,20 @@ Value SimtKernel::exchange(Value part, unsigned mask) {
   return isa<FloatType>(part.getType()) ? c.bitcast(bits, part.getType()) : bits;
 }
 
-// An array in the block's memory.
-Value SimtKernel::shared(Type type, size_t count) {
-  const std::string name = entry + "_shared" + std::to_string(sharedArrays++);
+Value sharedArray(ModuleOp module, Code &c, const SimtMachine &machine, const std::string &name, Type type,
+                  size_t count) {
   {
-    OpBuilder::InsertionGuard keep(b);
-    b.setInsertionPointToStart(module.getBody());
-    LLVM::GlobalOp::create(b, c.loc, LLVM::LLVMArrayType::get(type, count), false, LLVM::Linkage::Internal, name,
+    OpBuilder::InsertionGuard keep(c.b);
+    c.b.setInsertionPointToStart(module.getBody());
+    LLVM::GlobalOp::create(c.b, c.loc, LLVM::LLVMArrayType::get(type, count), false, LLVM::Linkage::Internal, name,
                            Attribute(), 16, machine.sharedSpace());
   }
-  return LLVM::AddressOfOp::create(b, c.loc, LLVM::LLVMPointerType::get(b.getContext(), machine.sharedSpace()), name);
+  return LLVM::AddressOfOp::create(c.b, c.loc, LLVM::LLVMPointerType::get(c.b.getContext(), machine.sharedSpace()),
+                                   name);
+}
+
+Value SimtKernel::shared(Type type, size_t count) {
+  return sharedArray(module, c, machine, entry + "_shared" + std::to_string(sharedArrays++), type, count);
 }
 
 // Combines the `count` partial results of a team in the order of their numbers. This thread's is number `mine`. Result

@@ -19,7 +19,21 @@ public:
   virtual Value exchange(Code &c, Value bits, unsigned mask) const = 0;
   virtual unsigned sharedSpace() const = 0; // LLVM's number of the address space of a block's memory
   virtual unsigned subgroup() const = 0;
+  // sums + lhs rhs, for 16 x 16, 16 x 8 and 16 x 8 matrices of f16 or bf16, and of f32, that the 32 threads of a
+  // subgroup hold together: tiles/attention.cpp says who has what. Words (i32) have two numbers side by side along the
+  // terms, the first one in the low half: 4 of lhs, 2 of rhs. All threads of the subgroup call it. Only where
+  // SimtTarget::matrices.
+  virtual llvm::SmallVector<Value> multiply(Code &, int32_t /*dtype*/, llvm::ArrayRef<Value> /*lhs*/,
+                                            llvm::ArrayRef<Value> /*rhs*/, llvm::ArrayRef<Value> /*sums*/) const {
+    llvm_unreachable("a machine without matrices");
+  }
+  // 2^x of f32, within 4 ULP.
+  virtual Value exp2(Code &c, Value x) const { return c.exp2(x); }
 };
+
+// An array in the block's memory, with 16-byte alignment.
+Value sharedArray(mlir::ModuleOp module, Code &c, const SimtMachine &machine, const std::string &name, Type type,
+                  size_t count);
 
 struct EmittedSimtKernel {
   bool usesAlignment = false; // some access counts on addresses that are multiples of `alignment`

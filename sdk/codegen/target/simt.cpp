@@ -4,6 +4,7 @@
 #include "target/symbol_name.hpp"
 
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
@@ -34,15 +35,37 @@ SimtCode emitKernels(LoopPlan &plan, const SimtSchedule &schedule, const SimtTar
   return result;
 }
 
+Result<SimtCode> SimtBackend::compile(const AttentionCode &, const std::string &, unsigned) {
+  return Error{MORTISE_UNSUPPORTED, "expected a target with products of matrices in registers, found none"};
+}
+
 struct SimtCompiler::Impl {
   SimtTarget target;
   std::mutex mutex;
   std::vector<std::unique_ptr<SimtBackend>> idle; // backends that no thread uses at the moment
   std::unordered_map<std::string, std::shared_ptr<const SimtFunction>> known; // by the key of the Dag
+  std::map<AttentionCode, std::shared_ptr<const SimtFunction>> attentions;
   std::atomic<uint64_t> serial = 0;
 
+  Result<std::unique_ptr<SimtBackend>> takeBackend();
+  void giveBack(std::unique_ptr<SimtBackend> backend) {
+    std::lock_guard lock(mutex);
+    idle.push_back(std::move(backend));
+  }
   Result<std::shared_ptr<const SimtFunction>> compile(SimtBackend &backend, Dag dag, const Group &group);
 };
+
+Result<std::unique_ptr<SimtBackend>> SimtCompiler::Impl::takeBackend() {
+  {
+    std::lock_guard lock(mutex);
+    if (!idle.empty()) {
+      std::unique_ptr<SimtBackend> backend = std::move(idle.back());
+      idle.pop_back();
+      return backend;
+    }
+  }
+  return target.backend(target);
+}
 
 SimtCompiler::SimtCompiler(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 SimtCompiler::~SimtCompiler() = default;
@@ -59,6 +82,24 @@ Result<std::unique_ptr<SimtCompiler>> SimtCompiler::create(const SimtTarget &tar
   return std::unique_ptr<SimtCompiler>(new SimtCompiler(std::move(impl)));
 }
 
+// Code for any addresses and, where that is another, for aligned ones. The rest of what is compiled is returned.
+template <typename Compile> static Result<SimtCode> addCode(SimtFunction &function, Compile compile) {
+  constexpr unsigned alignment = 16;
+  Result<SimtCode> aligned = compile(alignment);
+  if (!aligned || !aligned->usesAlignment) {
+    if (aligned)
+      function.code = std::move(aligned->code);
+    return aligned;
+  }
+  Result<SimtCode> any = compile(1U);
+  if (!any)
+    return any;
+  function.code = std::move(any->code);
+  function.alignedCode = std::move(aligned->code);
+  function.alignment = alignment;
+  return aligned;
+}
+
 Result<std::shared_ptr<const SimtFunction>> SimtCompiler::Impl::compile(SimtBackend &backend, Dag dag,
                                                                         const Group &group) {
   auto failed = [&](const Error &error) { return Error{error.code, group.name + ": " + error.message}; };
@@ -69,24 +110,14 @@ Result<std::shared_ptr<const SimtFunction>> SimtCompiler::Impl::compile(SimtBack
   const SimtSchedule schedule = scheduleSimt(plan, target);
   auto function = std::make_shared<SimtFunction>();
   const std::string entry = symbolName(group.name, serial++);
-  constexpr unsigned alignment = 16;
-  Result<SimtCode> aligned = backend.compile(plan, schedule, entry, alignment);
-  if (!aligned)
-    return failed(aligned.error());
-  function->over = std::move(aligned->over);
-  function->hasTable = aligned->hasTable;
-  function->launches = std::move(aligned->launches);
+  Result<SimtCode> code =
+      addCode(*function, [&](unsigned alignment) { return backend.compile(plan, schedule, entry, alignment); });
+  if (!code)
+    return failed(code.error());
+  function->over = std::move(code->over);
+  function->hasTable = code->hasTable;
+  function->launches = std::move(code->launches);
   function->scratchBytes = schedule.scratchBytes;
-  if (aligned->usesAlignment) {
-    Result<SimtCode> code = backend.compile(plan, schedule, entry, 1);
-    if (!code)
-      return failed(code.error());
-    function->code = std::move(code->code);
-    function->alignedCode = std::move(aligned->code);
-    function->alignment = alignment;
-  } else {
-    function->code = std::move(aligned->code);
-  }
   for (uint32_t i = 0; i < group.inputs.size(); ++i)
     function->arguments.push_back({SimtArgument::Input, i});
   for (uint32_t i = 0; i < group.outputs.size(); ++i)
@@ -95,9 +126,9 @@ Result<std::shared_ptr<const SimtFunction>> SimtCompiler::Impl::compile(SimtBack
     function->arguments.push_back({SimtArgument::Scratch, 0});
   for (uint32_t number : plan.dag.usedSymbols)
     function->arguments.push_back({SimtArgument::Symbol, number});
-  for (uint32_t i = 0; i < aligned->constants.size(); ++i)
+  for (uint32_t i = 0; i < code->constants.size(); ++i)
     function->arguments.push_back({SimtArgument::Constant, i});
-  function->constants = std::move(aligned->constants);
+  function->constants = std::move(code->constants);
   const Traffic traffic = plan.traffic();
   function->bytes = traffic.bytes, function->flops = traffic.flops;
   return std::shared_ptr<const SimtFunction>(std::move(function));
@@ -126,27 +157,16 @@ Result<std::vector<std::shared_ptr<const SimtFunction>>> SimtCompiler::compile(c
   std::atomic<size_t> next = 0;
   std::optional<Error> error;
   auto work = [&] {
-    std::unique_ptr<SimtBackend> backend;
-    {
-      std::lock_guard lock(impl->mutex);
-      if (!impl->idle.empty()) {
-        backend = std::move(impl->idle.back());
-        impl->idle.pop_back();
-      }
-    }
     auto fail = [&](const Error &found) {
       std::lock_guard lock(impl->mutex);
       error = found;
     };
-    if (!backend) {
-      auto created = impl->target.backend(impl->target);
-      if (!created)
-        return fail(created.error());
-      backend = std::move(*created);
-    }
+    Result<std::unique_ptr<SimtBackend>> backend = impl->takeBackend();
+    if (!backend)
+      return fail(backend.error());
     for (size_t i; (i = next++) < todo.size();) {
       Job &job = todo[i];
-      auto compiled = impl->compile(*backend, std::move(job.dag), groups[job.group]);
+      auto compiled = impl->compile(**backend, std::move(job.dag), groups[job.group]);
       if (!compiled) {
         fail(compiled.error());
         break;
@@ -154,8 +174,7 @@ Result<std::vector<std::shared_ptr<const SimtFunction>>> SimtCompiler::compile(c
       std::lock_guard lock(impl->mutex);
       impl->known.emplace(keys[job.group], std::move(*compiled)); // unless another thread was faster
     }
-    std::lock_guard lock(impl->mutex);
-    impl->idle.push_back(std::move(backend));
+    impl->giveBack(std::move(*backend));
   };
   std::vector<std::thread> threads;
   for (size_t i = 1; i < std::min<size_t>(std::max(1U, impl->target.compileThreads), todo.size()); ++i)
@@ -171,6 +190,34 @@ Result<std::vector<std::shared_ptr<const SimtFunction>>> SimtCompiler::compile(c
   for (const std::string &key : keys)
     functions.push_back(impl->known.at(key));
   return functions;
+}
+
+Result<std::shared_ptr<const SimtFunction>> SimtCompiler::compile(const AttentionCode &code) {
+  {
+    std::lock_guard lock(impl->mutex);
+    if (const auto found = impl->attentions.find(code); found != impl->attentions.end())
+      return found->second;
+  }
+  Result<std::unique_ptr<SimtBackend>> backend = impl->takeBackend();
+  if (!backend)
+    return backend.error();
+  auto function = std::make_shared<SimtFunction>();
+  const std::string entry = symbolName(code.name(), impl->serial++);
+  Result<SimtCode> made =
+      addCode(*function, [&](unsigned alignment) { return (*backend)->compile(code, entry, alignment); });
+  impl->giveBack(std::move(*backend));
+  if (!made)
+    return Error{made.error().code, code.name() + ": " + made.error().message};
+  function->launches = {{entry, 1, code.subgroups * impl->target.subgroup, 0}};
+  for (uint32_t i = 0; i < (code.mask == AttentionCode::Mask::None ? 3U : 4U); ++i)
+    function->arguments.push_back({SimtArgument::Input, i});
+  function->arguments.push_back({SimtArgument::Output, 0});
+  // A mask is read element by element.
+  for (uint32_t i = 0; i < AttentionNumber::count(code); ++i)
+    function->arguments.push_back(
+        {i >= AttentionNumber::Q && i < AttentionNumber::Mask ? SimtArgument::Stride : SimtArgument::Number, i});
+  std::lock_guard lock(impl->mutex);
+  return impl->attentions.emplace(code, std::move(function)).first->second; // or another thread's, which was faster
 }
 
 } // namespace mortise::codegen

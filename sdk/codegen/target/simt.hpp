@@ -25,6 +25,8 @@ public:
   // `alignment` of the addresses of all inputs and outputs in bytes; 1: that of their elements.
   virtual Result<SimtCode> compile(LoopPlan &plan, const SimtSchedule &schedule, const std::string &entry,
                                    unsigned alignment) = 0;
+  // What is returned lacks the launches. Errors: MORTISE_UNSUPPORTED, for a target without matrices.
+  virtual Result<SimtCode> compile(const AttentionCode &code, const std::string &entry, unsigned alignment);
 };
 
 // Emits the kernels of a plan into the module; what is returned lacks the code.

@@ -2,6 +2,7 @@
 #include "target/lowering.hpp"
 #include "target/machine.hpp"
 #include "target/simt.hpp"
+#include "tiles/attention.hpp"
 
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
@@ -34,6 +35,27 @@ public:
   }
   unsigned sharedSpace() const override { return 3; }
   unsigned subgroup() const override { return 32; }
+  SmallVector<Value> multiply(Code &c, int32_t dtype, ArrayRef<Value> lhs, ArrayRef<Value> rhs,
+                              ArrayRef<Value> sums) const override {
+    const bool isHalf = dtype == MORTISE_F16;
+    SmallVector<Value> operands;
+    for (const ArrayRef<Value> words : {lhs, rhs})
+      for (Value word : words)
+        operands.push_back(isHalf ? LLVM::BitcastOp::create(c.b, c.loc, VectorType::get({2}, c.b.getF16Type()), word)
+                                  : word);
+    operands.append(sums.begin(), sums.end());
+    Type type = LLVM::LLVMStructType::getLiteral(c.b.getContext(), SmallVector<Type>(4, c.b.getF32Type()));
+    Value made = call(c, isHalf ? "llvm.nvvm.mma.m16n8k16.row.col.f32.f32" : "llvm.nvvm.mma.m16n8k16.row.col.bf16",
+                      type, operands);
+    SmallVector<Value> list;
+    for (int64_t i = 0; i < 4; ++i)
+      list.push_back(LLVM::ExtractValueOp::create(c.b, c.loc, made, i));
+    return list;
+  }
+  // Within 2 ULP, by the manual of PTX.
+  Value exp2(Code &c, Value x) const override {
+    return call(c, "llvm.nvvm.ex2.approx.f32", c.b.getF32Type(), {x});
+  }
 
 private:
   static Value call(Code &c, const char *name, Type type, ValueRange arguments) {
@@ -41,13 +63,23 @@ private:
   }
 };
 
+Instructions available() {
+  Instructions instructions;
+  instructions.narrowDivisions = true;
+  instructions.keepNan = false;
+  instructions.brain = true;
+  return instructions;
+}
+
 class PtxBackend final : public SimtBackend {
 public:
   static Result<std::unique_ptr<SimtBackend>> create(const SimtTarget &target);
   Result<SimtCode> compile(LoopPlan &plan, const SimtSchedule &schedule, const std::string &entry,
                            unsigned alignment) override;
+  Result<SimtCode> compile(const AttentionCode &code, const std::string &entry, unsigned alignment) override;
 
 private:
+  Result<std::string> textOf(ModuleOp module, const std::string &entry);
   SimtTarget target;
   Lowering lowering;
   std::unique_ptr<llvm::TargetMachine> machine;
@@ -75,23 +107,41 @@ Result<std::unique_ptr<SimtBackend>> PtxBackend::create(const SimtTarget &target
 Result<SimtCode> PtxBackend::compile(LoopPlan &plan, const SimtSchedule &schedule, const std::string &entry,
                                      unsigned alignment) {
   OwningOpRef<ModuleOp> module = lowering.module();
-  Instructions available;
-  available.narrowDivisions = true;
-  available.keepNan = false;
-  available.brain = true;
-  SimtCode result = emitKernels(plan, schedule, target, instructions, available, entry, alignment, *module);
+  SimtCode result = emitKernels(plan, schedule, target, instructions, available(), entry, alignment, *module);
+  Result<std::string> text = textOf(*module, entry);
+  if (!text)
+    return text.error();
+  result.code = std::move(*text);
+  return result;
+}
+
+Result<SimtCode> PtxBackend::compile(const AttentionCode &code, const std::string &entry, unsigned alignment) {
+  if (!target.matrices)
+    return SimtBackend::compile(code, entry, alignment);
+  OwningOpRef<ModuleOp> module = lowering.module();
+  emitAttention(code, instructions, available(), entry, alignment, *module);
+  Result<std::string> text = textOf(*module, entry);
+  if (!text)
+    return text.error();
+  SimtCode result;
+  result.code = std::move(*text);
+  result.usesAlignment = true;
+  return result;
+}
+
+Result<std::string> PtxBackend::textOf(ModuleOp module, const std::string &entry) {
   llvm::LLVMContext context;
-  Result<std::unique_ptr<llvm::Module>> lowered = lowering.run(*module, context, entry);
+  Result<std::unique_ptr<llvm::Module>> lowered = lowering.run(module, context, entry);
   if (!lowered)
     return lowered.error();
   setMachine(**lowered, *machine);
   auto text = generate(**lowered, *machine, llvm::CodeGenFileType::AssemblyFile);
   if (!text)
     return text.error();
-  result.code.assign(text->begin(), text->end());
+  std::string code(text->begin(), text->end());
   if (isDumped("ptx"))
-    llvm::errs() << result.code;
-  return result;
+    llvm::errs() << code;
+  return code;
 }
 
 // The oldest version of PTX that has the chip: the drivers that know the chip know it.
@@ -114,6 +164,7 @@ Result<SimtTarget> SimtTarget::cuda(int major, int minor, unsigned compileThread
   for (const auto &[least, chip, version] : chips)
     if (capability >= least)
       target.chip = chip, target.features = version;
+  target.matrices = capability >= 80; // mma.sync for bf16
   if (target.chip.empty())
     return Error{MORTISE_UNSUPPORTED, "expected a GPU of compute capability 7.5 or newer, found " +
                                           std::to_string(major) + "." + std::to_string(minor)};

@@ -3,6 +3,7 @@
 // loads and launches them is the plugin.
 #pragma once
 
+#include <mortise/codegen/attention.hpp>
 #include <mortise/codegen/codegen.hpp>
 
 namespace mortise::codegen {
@@ -37,6 +38,7 @@ struct SimtTarget {
   unsigned subgroup = 32;       // threads that exchange values without shared memory
   unsigned blockThreads = 1024; // at most
   unsigned compileThreads = 1;  // that compile kernels
+  bool matrices = false;        // subgroups multiply matrices in registers (supportsAttention)
   // A GPU of NVIDIA's by its compute capability, 7.5 or newer. What is newer than any chip that the code generator
   // knows gets the code of the newest one, which its driver accepts. Errors: MORTISE_UNSUPPORTED.
   static Result<SimtTarget> cuda(int major, int minor, unsigned compileThreads);
@@ -56,16 +58,19 @@ FuseTarget simtFuseTarget();
 Support supportsSimt(const MortiseNode &node, bool contractions);
 
 // An argument of a kernel, 8 bytes each: the address of an input or output of the group, of scratch memory or of a
-// constant, or the value of a symbol of the graph.
+// constant, the value of a symbol of the graph, or one of the numbers that come with a launch of an attention. A
+// `Stride` among those counts bytes between addresses: it decides about their alignment, too.
 struct SimtArgument {
-  enum Kind : uint8_t { Input, Output, Scratch, Symbol, Constant } kind = Input;
-  uint32_t index = 0; // in Group::inputs, Group::outputs, MortiseGraph::symbols or SimtFunction::constants
+  enum Kind : uint8_t { Input, Output, Scratch, Symbol, Constant, Number, Stride } kind = Input;
+  // In Group::inputs, Group::outputs, MortiseGraph::symbols, SimtFunction::constants or AttentionCall::numbers. The
+  // inputs of an attention are its operands.
+  uint32_t index = 0;
 };
 
 // A kernel. Its one-dimensional grid has `blocks` blocks of `threads` threads; with 0 blocks there is nothing to do.
 struct SimtLaunch {
   std::string entry; // its name in the code
-  Dim blocks = 1;
+  Dim blocks = 1; // those of an attention come with its launch
   unsigned threads = 1;
   Dim iterations = 0; // of all loops of a thread together, at most; there are drivers that end them
 };
@@ -99,6 +104,8 @@ public:
   // calls, and share the object. Compilation uses up to SimtTarget::compileThreads threads.
   Result<std::vector<std::shared_ptr<const SimtFunction>>> compile(const MortiseGraph &graph,
                                                                    std::span<const Group> groups);
+  // One function for each code. Errors: MORTISE_UNSUPPORTED, for a target without matrices.
+  Result<std::shared_ptr<const SimtFunction>> compile(const AttentionCode &code);
   ~SimtCompiler();
 
 private:

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Which attentions have a kernel of their own, and what it is given.
+#include <mortise/codegen/attention.hpp>
+
+#include <mortise/codegen/simt.hpp>
+
+#include <bit>
+
+namespace mortise::codegen {
+
+std::string AttentionCode::name() const {
+  static constexpr const char *masks[] = {"", " mask", " added"};
+  return std::string("attention ") + dtypeName(dtype) + " " + std::to_string(depth) + " " + std::to_string(width) +
+         (causal ? " causal" : "") + masks[static_cast<size_t>(mask)] + " " + std::to_string(blockQueries());
+}
+
+// ---- Which nodes
+
+Support supportsAttention(const MortiseNode &node, const SimtTarget &target) {
+  const auto refuse = [](MortiseReason reason, std::string detail) {
+    return Support{false, reason, "no kernel for this attention: " + std::move(detail) + ": use its decomposition"};
+  };
+  if (!target.matrices)
+    return refuse(MORTISE_REASON_HARDWARE, "it needs products of small matrices in registers");
+  const MortiseType &q = *node.operands[0]->type, &v = *node.operands[2]->type;
+  if (q.dtype != MORTISE_BF16 && q.dtype != MORTISE_F16)
+    return refuse(MORTISE_REASON_DTYPE, std::string("expected f16 or bf16, found ") + dtypeName(q.dtype));
+  for (size_t i = 0; i < node.operand_count; ++i)
+    for (const Dim &dim : node.operands[i] ? dimsOf(*node.operands[i]->type) : std::vector<Dim>())
+      if (!dim.isValid())
+        return refuse(MORTISE_REASON_NEEDS_STATIC,
+                      "an extent's expression is none in " + typeString(*node.operands[i]->type));
+  for (const Dim &size : {dimsOf(q)[3], dimsOf(v)[3]}) {
+    const std::optional<int64_t> number = size.number();
+    if (!number)
+      return refuse(MORTISE_REASON_NEEDS_STATIC, "expected a number of elements of a vector, found a symbol");
+    if (*number < 1 || *number > AttentionCode::mostSize || *number % 8 != 0)
+      return refuse(MORTISE_REASON_SIZE, "expected vectors of 8, 16 .. " + std::to_string(AttentionCode::mostSize) +
+                                             " elements, found " + std::to_string(*number));
+  }
+  // Most of a tile would be idle, and the keys would be shared by nobody.
+  if (const auto queries = dimsOf(q)[2].number(); queries && *queries < AttentionCode::queries)
+    return refuse(MORTISE_REASON_SIZE, "expected at least " + std::to_string(AttentionCode::queries) +
+                                           " queries, found " + std::to_string(*queries));
+  return {};
+}
+
+bool suitsAttention(const View &view) { return view.strides.back() == Dim(1); }
+
+// ---- What it is given
+
+AttentionCall attentionCall(const MortiseNode &node, std::span<const View> operands, const View &result,
+                            std::span<const int64_t> typical) {
+  AttentionCall call;
+  call.q = operands[0], call.k = operands[1], call.v = operands[2], call.result = result;
+  call.scale = findAttribute(node, "scale")->f64;
+  AttentionCode &code = call.code;
+  code.dtype = node.results[0]->type->dtype;
+  code.depth = static_cast<unsigned>(*call.q.dims[3].number());
+  code.width = static_cast<unsigned>(*call.v.dims[3].number());
+  code.causal = intAttribute(node, "causal") != 0;
+  if (operands.size() > 3) {
+    call.mask = operands[3];
+    code.mask = node.operands[3]->type->dtype == MORTISE_I1 ? AttentionCode::Mask::Hides : AttentionCode::Mask::Adds;
+  }
+  // More queries share what is read of k and v, but each multiprocessor wants a block. 132 is what Hopper has, and
+  // about what others have.
+  constexpr int64_t wantedBlocks = 132;
+  code.subgroups = AttentionCode::mostSubgroups;
+  const auto isTooMany = [&] {
+    const Result<int64_t> blocks = call.blocks().evaluate(typical), queries = call.q.dims[2].evaluate(typical);
+    return (blocks && *blocks < wantedBlocks) || (queries && *queries <= code.blockQueries() / 2);
+  };
+  while (code.subgroups > 1 && isTooMany())
+    code.subgroups /= 2;
+  return call;
+}
+
+std::vector<Dim> AttentionCall::numbers() const {
+  const int64_t size = dtypeBits(code.dtype) / 8;
+  std::vector<Dim> list{q.dims[1], floorDiv(q.dims[1], max(k.dims[1], 1)), q.dims[2], k.dims[2],
+                        static_cast<int64_t>(std::bit_cast<uint32_t>(static_cast<float>(scale)))};
+  for (const View *view : {&q, &k, &v, &result}) {
+    list.push_back(view->offset * size);
+    for (size_t i = 0; i < 3; ++i)
+      list.push_back(view->strides[i] * size);
+  }
+  if (mask) {
+    const int64_t maskSize = code.mask == AttentionCode::Mask::Adds ? size : 1;
+    const Dim scores[] = {q.dims[0], q.dims[1], q.dims[2], k.dims[2]};
+    list.push_back(mask->offset * maskSize);
+    for (size_t i = 0; i < 4; ++i)
+      list.push_back(mask->strides[i] * repetition(mask->dims[i], scores[i]) * maskSize);
+  }
+  return list;
+}
+
+Dim AttentionCall::blocks() const { return q.dims[0] * q.dims[1] * ceilDiv(q.dims[2], Dim(code.blockQueries())); }
+
+Dim AttentionCall::bytes() const {
+  Dim all = 0;
+  for (const View *view : {&q, &k, &v, &result})
+    all += elementCount(std::span<const Dim>(view->dims)) * (dtypeBits(code.dtype) / 8);
+  if (mask)
+    all += elementCount(std::span<const Dim>(mask->dims)) *
+           (code.mask == AttentionCode::Mask::Adds ? dtypeBits(code.dtype) / 8 : 1);
+  return all;
+}
+
+Dim AttentionCall::flops() const {
+  const Dim pairs = q.dims[0] * q.dims[1] * q.dims[2] * k.dims[2];
+  const Dim all = pairs * int64_t(2 * (code.depth + code.width));
+  return code.causal ? floorDiv(all, 2) : all;
+}
+
+} // namespace mortise::codegen
