@@ -4,6 +4,9 @@
 #include "emit/simt.hpp"
 #include "target/lowering.hpp"
 #include "target/x86/jit.hpp"
+#include "tiles/attention.hpp"
+
+#include <mortise/reference/formats.hpp>
 
 #include <gtest/gtest.h>
 
@@ -24,6 +27,10 @@ unsigned subgroupSize = 32; // of the machine at hand
 class BlockRun {
 public:
   using Body = void (*)(void *);
+  struct Fragments { // of matrices
+    uint32_t lhs[4], rhs[2];
+    float sums[4];
+  };
   unsigned thread = 0, block = 0;
 
   void run(unsigned threads, Body body, void *argument) {
@@ -69,6 +76,32 @@ public:
     return other;
   }
 
+  // This thread's four results of a product of matrices. Each product is rounded to f32, and their sum once.
+  void multiply(int32_t dtype, const Fragments &mine, float *results) {
+    const unsigned me = thread, first = me / 32 * 32, group = me % 32 / 4, pair = me % 4;
+    // Two sets by turns, so that one wait suffices: nobody writes a set before all have read it.
+    std::vector<Fragments> &all = fragments[passedNear[me] % 2];
+    all.resize(std::max<size_t>(all.size(), count));
+    all[me] = mine;
+    wait(passedNear);
+    const auto half = [&](uint32_t word, unsigned which) {
+      const auto bits = static_cast<uint16_t>(which ? word >> 16 : word);
+      return dtype == MORTISE_BF16 ? static_cast<float>(reference::BF16::load(bits))
+                                   : static_cast<float>(reference::F16::load(bits));
+    };
+    for (unsigned i = 0; i < 4; ++i) {
+      const unsigned row = group + i / 2 * 8, column = pair * 2 + i % 2;
+      double sum = mine.sums[i];
+      for (unsigned term = 0; term < 16; ++term) {
+        const unsigned owner = term % 8 / 2, word = term / 8;
+        const float lhs = half(all[first + row % 8 * 4 + owner].lhs[word * 2 + row / 8], term % 2);
+        const float rhs = half(all[first + column * 4 + owner].rhs[word], term % 2);
+        sum += lhs * rhs;
+      }
+      results[i] = static_cast<float>(sum);
+    }
+  }
+
 private:
   static constexpr size_t stackBytes = 256 << 10;
   struct Fiber {
@@ -99,6 +132,7 @@ private:
   std::vector<unsigned> passed, passedNear; // per thread: barriers and exchanges so far
   std::vector<bool> ended;
   std::vector<uint32_t> values;
+  std::vector<Fragments> fragments[2]; // per thread
   ucontext_t scheduler;
   std::mt19937 random{7};
 };
@@ -121,6 +155,11 @@ uint32_t emulatedThread() { return running().thread; }
 uint32_t emulatedBlock() { return running().block; }
 void emulatedBarrier() { running().barrier(); }
 uint32_t emulatedExchange(uint32_t bits, uint32_t mask) { return running().exchange(bits, mask); }
+// `memory`: the fragments, which become the results.
+void emulatedMultiply(uint32_t dtype, BlockRun::Fragments *memory) {
+  const BlockRun::Fragments mine = *memory;
+  running().multiply(static_cast<int32_t>(dtype), mine, memory->sums);
+}
 }
 
 // Calls the functions above, by their addresses.
@@ -141,9 +180,35 @@ public:
   }
   unsigned sharedSpace() const override { return 0; }
   unsigned subgroup() const override { return size; }
+  llvm::SmallVector<Value> multiply(Code &c, int32_t dtype, llvm::ArrayRef<Value> lhs, llvm::ArrayRef<Value> rhs,
+                                    llvm::ArrayRef<Value> sums) const override {
+    synchronises = true;
+    if (!memory) { // of the thread, on its stack
+      mlir::OpBuilder::InsertionGuard keep(c.b);
+      auto function = c.b.getBlock()->getParent()->getParentOfType<LLVM::LLVMFuncOp>();
+      c.b.setInsertionPointToStart(&function.getBody().front());
+      memory = LLVM::AllocaOp::create(c.b, c.loc, LLVM::LLVMPointerType::get(c.b.getContext()), c.b.getI32Type(),
+                                      c.integer(c.b.getI32Type(), 10));
+    }
+    unsigned word = 0;
+    const auto place = [&] {
+      return LLVM::GEPOp::create(c.b, c.loc, memory.getType(), c.b.getI32Type(), memory,
+                                 llvm::ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(word++)});
+    };
+    for (const llvm::ArrayRef<Value> values : {lhs, rhs, sums})
+      for (Value value : values)
+        LLVM::StoreOp::create(c.b, c.loc, value, place());
+    call(c, &emulatedMultiply, {}, {c.integer(c.b.getI32Type(), dtype), memory});
+    word = 6;
+    llvm::SmallVector<Value> results;
+    for (unsigned i = 0; i < 4; ++i)
+      results.push_back(LLVM::LoadOp::create(c.b, c.loc, c.b.getF32Type(), place()));
+    return results;
+  }
 
 private:
   const unsigned size;
+  mutable Value memory; // of the function at hand
   template <typename F> static Value call(Code &c, F *function, Type result, ValueRange arguments) {
     Type pointer = LLVM::LLVMPointerType::get(c.b.getContext());
     Value address = LLVM::IntToPtrOp::create(c.b, c.loc, pointer, c.i64(reinterpret_cast<intptr_t>(function)));
@@ -165,10 +230,47 @@ struct Emulator::Impl {
   std::unique_ptr<Session> session = std::move(*Session::create());
   Lowering lowering;
   std::map<std::string, EmulatedFunction> known;
+  std::map<AttentionCode, EmulatedFunction> attentions;
   const SimtTarget target;
   size_t serial = 0;
 
-  explicit Impl(unsigned subgroup) : target{"", "", "", subgroup, 1024, 1} {}
+  explicit Impl(unsigned subgroup) : target{"", "", "", subgroup, 1024, 1, /*matrices=*/true, {}} {}
+
+  // The function that `emit` makes of a machine, a module, instructions and a name.
+  template <typename Emit> Result<void *> make(Emit emit, bool &synchronises) {
+    const std::string name = "kernel" + std::to_string(serial++);
+    EmulatedMachine machine(target.subgroup);
+    mlir::OwningOpRef<mlir::ModuleOp> module = lowering.module();
+    Instructions instructions = backend->instructions();
+    instructions.narrowDivisions = true;
+    instructions.keepNan = false;
+    emit(machine, *module, instructions, name);
+    synchronises |= machine.synchronises;
+    llvm::LLVMContext context;
+    auto lowered = lowering.run(*module, context, name);
+    if (!lowered)
+      return lowered.error();
+    auto object = backend->assemble(**lowered);
+    return object ? session->link(*object, name) : object.error();
+  }
+
+  Result<EmulatedFunction> compile(const AttentionCode &code) {
+    EmulatedFunction function;
+    function.alignment = 16;
+    EmulatedFunction::Kernel kernel;
+    kernel.threads = code.subgroups * target.subgroup;
+    for (const unsigned alignment : {1U, function.alignment}) {
+      auto made = make(
+          [&](const EmulatedMachine &machine, mlir::ModuleOp module, const Instructions &instructions,
+              const std::string &name) { emitAttention(code, machine, instructions, name, alignment, module); },
+          kernel.synchronises);
+      if (!made)
+        return made.error();
+      (alignment == 1 ? kernel.entry : kernel.alignedEntry) = *made;
+    }
+    function.kernels.push_back(kernel);
+    return function;
+  }
 
   Result<EmulatedFunction> compile(Dag dag, const Group &group) {
     auto plan = LoopPlan::make(std::move(dag), simtFuseTarget().lanes);
@@ -179,37 +281,29 @@ struct Emulator::Impl {
     function.symbols = (*plan)->dag.usedSymbols;
     function.scratchBytes = schedule.scratchBytes;
     function.hasScratch = schedule.parts > 1;
-    const auto make = [&](const SimtSchedule &part, SimtKernel::Role role, unsigned alignment, bool &differs,
-                          bool &synchronises) -> Result<void *> {
-      const std::string name = "kernel" + std::to_string(serial++);
-      EmulatedMachine machine(target.subgroup);
-      mlir::OwningOpRef<mlir::ModuleOp> module = lowering.module();
-      mlir::OpBuilder builder(module->getContext());
-      Instructions instructions = backend->instructions();
-      instructions.narrowDivisions = true;
-      instructions.keepNan = false;
-      EmittedSimtKernel kernel =
-          SimtKernel(**plan, part, role, machine, alignment, *module, builder, instructions).emit(name);
-      differs = kernel.usesAlignment;
-      synchronises |= machine.synchronises;
-      llvm::LLVMContext context;
-      auto lowered = lowering.run(*module, context, name);
-      if (!lowered)
-        return lowered.error();
-      auto object = backend->assemble(**lowered);
-      return object ? session->link(*object, name) : object.error();
+    const auto makePart = [&](const SimtSchedule &part, SimtKernel::Role role, unsigned alignment, bool &differs,
+                              bool &synchronises) {
+      return make(
+          [&](const EmulatedMachine &machine, mlir::ModuleOp module, const Instructions &instructions,
+              const std::string &name) {
+            mlir::OpBuilder builder(module->getContext());
+            differs = SimtKernel(**plan, part, role, machine, alignment, module, builder, instructions)
+                          .emit(name)
+                          .usesAlignment;
+          },
+          synchronises);
     };
     const auto add = [&](const SimtSchedule &part, SimtKernel::Role role, const Dim &blocks) -> Result<void> {
       EmulatedFunction::Kernel kernel;
       kernel.blocks = blocks, kernel.threads = part.threads();
       bool differs = false;
-      auto aligned = make(part, role, 16, differs, kernel.synchronises);
+      auto aligned = makePart(part, role, 16, differs, kernel.synchronises);
       if (!aligned)
         return aligned.error();
       kernel.entry = kernel.alignedEntry = *aligned;
       if (differs) {
         function.alignment = 16;
-        auto any = make(part, role, 1, differs, kernel.synchronises);
+        auto any = makePart(part, role, 1, differs, kernel.synchronises);
         if (!any)
           return any.error();
         kernel.entry = *any;
@@ -280,6 +374,19 @@ Result<std::vector<EmulatedFunction>> Emulator::compile(const MortiseGraph &grap
   return functions;
 }
 
+const SimtTarget &Emulator::target() const { return impl->target; }
+
+Result<EmulatedFunction> Emulator::compile(const AttentionCode &code) {
+  auto found = impl->attentions.find(code);
+  if (found == impl->attentions.end()) {
+    auto made = impl->compile(code);
+    if (!made)
+      return made.error();
+    found = impl->attentions.emplace(code, std::move(*made)).first;
+  }
+  return found->second;
+}
+
 namespace {
 // Any number of 8-byte arguments: those that the function does not take are not looked at.
 struct Launch {
@@ -291,7 +398,41 @@ struct Launch {
   }
 };
 constexpr size_t mostArguments = 48;
+
+void runKernel(const EmulatedFunction::Kernel &kernel, bool aligned, int64_t blocks, Launch &launch) {
+  launch.entry = aligned ? kernel.alignedEntry : kernel.entry;
+  const auto body = [](void *context) {
+    static_cast<Launch *>(context)->call(std::make_index_sequence<mostArguments>());
+  };
+  BlockRun &run = running();
+  for (int64_t block = 0; block < blocks; ++block) {
+    run.block = static_cast<unsigned>(block);
+    if (kernel.synchronises)
+      run.run(kernel.threads, body, &launch);
+    else
+      for (run.thread = 0; run.thread < kernel.threads; ++run.thread)
+        body(&launch);
+  }
+}
 } // namespace
+
+void runAttention(const AttentionCall &call, const EmulatedFunction &function, std::vector<std::byte *> addresses,
+                  std::span<const int64_t> symbols) {
+  Launch launch{nullptr, {}};
+  uint64_t bits = 0; // of what decides about alignment
+  for (std::byte *address : addresses) {
+    launch.arguments.push_back(reinterpret_cast<uint64_t>(address));
+    bits |= launch.arguments.back();
+  }
+  const std::vector<Dim> numbers = call.numbers();
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    launch.arguments.push_back(static_cast<uint64_t>(*numbers[i].evaluate(symbols)));
+    bits |= i >= AttentionNumber::Q && i < AttentionNumber::Mask ? launch.arguments.back() : 0;
+  }
+  ASSERT_LE(launch.arguments.size(), mostArguments);
+  launch.arguments.resize(mostArguments);
+  runKernel(function.kernels[0], bits % function.alignment == 0, *call.blocks().evaluate(symbols), launch);
+}
 
 void runGroup(const Group &group, const EmulatedFunction &function, Memory &memory, std::span<const int64_t> symbols) {
   Launch launch{nullptr, {}};
@@ -311,22 +452,8 @@ void runGroup(const Group &group, const EmulatedFunction &function, Memory &memo
     launch.arguments.push_back(static_cast<uint64_t>(symbols[number]));
   ASSERT_LE(launch.arguments.size(), mostArguments);
   launch.arguments.resize(mostArguments);
-  const auto body = [](void *context) {
-    static_cast<Launch *>(context)->call(std::make_index_sequence<mostArguments>());
-  };
-  BlockRun &run = running();
-  for (const EmulatedFunction::Kernel &kernel : function.kernels) {
-    launch.entry = aligned ? kernel.alignedEntry : kernel.entry;
-    const int64_t blocks = *kernel.blocks.evaluate(symbols);
-    for (int64_t block = 0; block < blocks; ++block) {
-      run.block = static_cast<unsigned>(block);
-      if (kernel.synchronises)
-        run.run(kernel.threads, body, &launch);
-      else
-        for (run.thread = 0; run.thread < kernel.threads; ++run.thread)
-          body(&launch);
-    }
-  }
+  for (const EmulatedFunction::Kernel &kernel : function.kernels)
+    runKernel(kernel, aligned, *kernel.blocks.evaluate(symbols), launch);
   for (size_t i = 0; i < guard; ++i)
     ASSERT_EQ(scratch[scratchBytes + i], std::byte(0xa5)) << group.name << " wrote behind its scratch memory";
 }

@@ -39,6 +39,8 @@ public:
   static bool isDue();
   // Groups with equal code are compiled once.
   Result<std::vector<EmulatedFunction>> compile(const MortiseGraph &graph, std::span<const Group> groups);
+  Result<EmulatedFunction> compile(const AttentionCode &code);
+  const SimtTarget &target() const;
   ~Emulator();
 
 private:
@@ -49,5 +51,8 @@ private:
 
 void runGroup(const Group &group, const EmulatedFunction &function, Memory &memory,
               std::span<const int64_t> symbols = {});
+// `addresses`: of q, k, v, the mask if there is one, and the result.
+void runAttention(const AttentionCall &call, const EmulatedFunction &function, std::vector<std::byte *> addresses,
+                  std::span<const int64_t> symbols = {});
 
 } // namespace mortise::codegen::test

@@ -1,0 +1,527 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Attention in one kernel, in the emulator, judged as the conformance kit judges it: around exact results, by bounds in
+// closed form.
+#include "oracle.hpp"
+
+#include <mortise/conformance/op_bounds.hpp>
+
+using namespace mortise;
+using namespace mortise::codegen;
+using namespace mortise::codegen::test;
+
+namespace {
+
+using Mask = AttentionCode::Mask;
+
+enum class Layout {
+  Dense,
+  Tokens, // [batch, rows, heads, elements], read as [batch, heads, rows, elements]
+  Odd,    // behind 3 elements, with 3 more in each row and 5 more in each head: no address is a multiple of 16
+};
+
+struct Form {
+  int64_t batch = 1, heads = 1, groups = 1, queries = 16, keys = 16, depth = 16, width = 16;
+  int32_t dtype = MORTISE_BF16;
+  Mask mask = Mask::None;
+  bool causal = false;
+  Dims maskDims = {}; // empty: those of the scores
+  double scale = 0.25;
+  Layout layout = Layout::Dense, resultLayout = Layout::Dense;
+  unsigned subgroups = 0; // 0: as chosen
+
+  std::string text() const {
+    std::string all = dtypeName(dtype);
+    for (const int64_t number : {batch, heads, groups, queries, keys, depth, width})
+      all += " " + std::to_string(number);
+    return all + (causal ? " causal" : "") + " mask " + std::to_string(static_cast<int>(mask)) + " layout " +
+           std::to_string(static_cast<int>(layout));
+  }
+};
+
+// Where a tensor of 4 dimensions lies, and how many elements its memory has.
+struct Placed {
+  View view;
+  int64_t span = 0;
+};
+
+Placed placed(const Dims &dims, Layout layout) {
+  Placed made;
+  made.view.dims.assign(dims.begin(), dims.end());
+  Dims strides = denseStrides(dims);
+  int64_t offset = 0;
+  if (layout == Layout::Tokens) {
+    strides = {dims[1] * dims[2] * dims[3], dims[3], dims[1] * dims[3], 1};
+  } else if (layout == Layout::Odd) {
+    offset = 3;
+    strides = {0, 0, dims[3] + 3, 1};
+    strides[1] = dims[2] * strides[2] + 5;
+    strides[0] = dims[1] * strides[1];
+  }
+  made.view.offset = offset;
+  made.view.strides.assign(strides.begin(), strides.end());
+  made.span = offset + 1;
+  for (size_t i = 0; i < 4; ++i) {
+    if (dims[i] == 0)
+      made.span = 0;
+    made.span += made.span ? (dims[i] - 1) * strides[i] : 0;
+  }
+  return made;
+}
+
+// Calls `use` with the dense position of each element and its place.
+template <typename Use> void forEachElement(const Dims &dims, const View &view, Use use) {
+  const auto stride = [&](size_t i) { return *view.strides[i].number(); };
+  int64_t dense = 0;
+  for (int64_t b = 0; b < dims[0]; ++b)
+    for (int64_t h = 0; h < dims[1]; ++h)
+      for (int64_t i = 0; i < dims[2]; ++i)
+        for (int64_t e = 0; e < dims[3]; ++e)
+          use(dense++, *view.offset.number() + b * stride(0) + h * stride(1) + i * stride(2) + e * stride(3));
+}
+
+class Attention {
+public:
+  enum Operand : uint8_t { OfQ, OfK, OfV, OfMask };
+
+  explicit Attention(const Form &form) : form(form) {
+    dims = {{form.batch, form.heads, form.queries, form.depth},
+            {form.batch, form.groups, form.keys, form.depth},
+            {form.batch, form.groups, form.keys, form.width}};
+    if (form.mask != Mask::None)
+      dims.push_back(form.maskDims.empty() ? Dims{form.batch, form.heads, form.queries, form.keys} : form.maskDims);
+    resultDims = {form.batch, form.heads, form.queries, form.width};
+    for (size_t i = 0; i < dims.size(); ++i) {
+      operands.push_back(builder.input(dtypeOf(i), dims[i]));
+      places.push_back(placed(dims[i], form.layout));
+      flatOperands.push_back(flat.input(dtypeOf(i), {std::max<int64_t>(places[i].span, 1)}));
+    }
+    builder.output(
+        builder.op("attention", operands, form.dtype, resultDims, {{"scale", form.scale}, {"causal", form.causal}}));
+    place = placed(resultDims, form.resultLayout);
+    flatResult = flat.input(form.dtype, {std::max<int64_t>(place.span, 1)});
+    dense.emplace(builder.view());
+    memory.emplace(flat.view());
+    for (size_t i = 0; i < dims.size(); ++i)
+      fill(static_cast<Operand>(i), 0);
+  }
+
+  // Normal numbers, `special` of a thousand of them special ones; booleans.
+  void fill(Operand operand, unsigned special, double deviation = 1.5, const std::vector<double> &list = hostile) {
+    std::mt19937 engine(operand + 7);
+    std::normal_distribution<double> normal(0, deviation);
+    for (int64_t i = 0; i < elementCount(*operands[operand]->type); ++i) {
+      double number = dtypeOf(operand) == MORTISE_I1 ? engine() % 2 : normal(engine);
+      if (engine() % 1000 < special)
+        number = list[engine() % list.size()];
+      set(operand, i, number);
+    }
+  }
+  void set(Operand operand, int64_t i, double number) {
+    setElement(dense->at(operands[operand]->index), dtypeOf(operand), i, number);
+  }
+  double get(Operand operand, int64_t i) {
+    return element(dense->at(operands[operand]->index), dtypeOf(operand), i);
+  }
+  int64_t count(Operand operand) const { return elementCount(*operands[operand]->type); }
+
+  // Runs the kernel. The result, dense.
+  std::vector<double> run() {
+    std::vector<View> views;
+    std::vector<std::byte *> addresses;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      views.push_back(places[i].view);
+      addresses.push_back(memory->at(flatOperands[i]->index));
+      const size_t bytes = dtypeBits(dtypeOf(i)) / 8;
+      const std::byte *from = dense->at(operands[i]->index);
+      forEachElement(dims[i], places[i].view, [&](int64_t at, int64_t to) {
+        std::copy_n(from + static_cast<size_t>(at) * bytes, bytes, addresses[i] + static_cast<size_t>(to) * bytes);
+      });
+    }
+    std::byte *to = memory->at(flatResult->index);
+    addresses.push_back(to);
+    const size_t bytes = byteSize(*flatResult->type);
+    std::fill_n(to, bytes, std::byte(0xa5));
+    const MortiseNode &node = *builder.view().nodes[0];
+    EXPECT_TRUE(supportsAttention(node, Emulator::shared().target()).yes || form.queries < 16);
+    AttentionCall call = attentionCall(node, views, place.view, {});
+    if (form.subgroups)
+      call.code.subgroups = form.subgroups;
+    const auto function = Emulator::shared().compile(call.code);
+    EXPECT_TRUE(function) << function.error().message;
+    std::vector<double> found;
+    if (!function)
+      return found;
+    runAttention(call, *function, addresses);
+    std::vector<bool> written(static_cast<size_t>(std::max<int64_t>(place.span, 1)));
+    forEachElement(resultDims, place.view, [&](int64_t, int64_t from) {
+      written[static_cast<size_t>(from)] = true;
+      found.push_back(element(to, form.dtype, from));
+    });
+    for (size_t i = 0; i < written.size(); ++i)
+      EXPECT_TRUE(written[i] || (to[2 * i] == std::byte(0xa5) && to[2 * i + 1] == std::byte(0xa5)))
+          << form.text() << ": wrote behind a row, at " << i;
+    EXPECT_TRUE(memory->intact(flatResult->index));
+    return found;
+  }
+
+  conformance::ExactResult exact() {
+    std::vector<const void *> inputs;
+    for (V operand : operands)
+      inputs.push_back(dense->at(operand->index));
+    auto made = conformance::exactResults(builder.view(), inputs);
+    EXPECT_TRUE(made) << made.error().message;
+    return made ? made->front() : conformance::ExactResult{};
+  }
+
+  void check() { compare(run(), exact()); }
+
+  void compare(const std::vector<double> &found, const conformance::ExactResult &exact) const {
+    ASSERT_EQ(found.size(), exact.values.size()) << form.text();
+    const double top = conformance::largestFinite(form.dtype), behind = top + conformance::ulp(top, form.dtype);
+    for (size_t i = 0; i < found.size(); ++i) {
+      const double want = exact.values[i], bound = exact.bounds[i];
+      if (std::isnan(want) ? std::isnan(found[i]) : found[i] == want)
+        continue;
+      if (!std::isfinite(bound))
+        continue; // rounding alone makes an intermediate result finite or not
+      const double distance = std::isfinite(found[i])               ? std::abs(found[i] - want)
+                              : std::isinf(found[i]) && want * found[i] > 0 ? std::max(0.0, behind - std::abs(want))
+                                                                            : INFINITY;
+      ASSERT_TRUE(std::isfinite(want) && distance <= bound)
+          << form.text() << ", element " << i << " of row " << i / static_cast<size_t>(form.width) << ": found "
+          << found[i] << ", expected " << want << " within " << bound << ", is " << distance;
+    }
+  }
+
+  static inline const std::vector<double> hostile = {0.0,  -0.0, INFINITY, -INFINITY, NAN,  1.0,
+                                                     -1.0, 0.5,  65504,    1e-30,     6e-8, -100};
+  const Form form;
+
+private:
+  int32_t dtypeOf(size_t operand) const {
+    return operand == OfMask && form.mask == Mask::Hides ? MORTISE_I1 : form.dtype;
+  }
+  TestGraph builder, flat;
+  std::vector<Dims> dims;
+  Dims resultDims;
+  std::vector<V> operands, flatOperands;
+  V flatResult = nullptr;
+  std::vector<Placed> places;
+  Placed place;
+  std::optional<Memory> dense, memory;
+};
+
+void check(const Form &form) {
+  Attention attention(form);
+  attention.check();
+}
+
+constexpr int32_t dtypes[] = {MORTISE_BF16, MORTISE_F16};
+
+// Of queries and keys that fill tiles, or do not.
+TEST(Attention, AllLengths) {
+  for (const int32_t dtype : dtypes)
+    for (const int64_t queries : {16, 17, 33, 64, 70})
+      for (const int64_t keys : {1, 15, 64, 65, 130}) {
+        check({.batch = 2, .queries = queries, .keys = keys, .dtype = dtype});
+        if (HasFatalFailure())
+          return;
+      }
+}
+
+TEST(Attention, AllSizesOfVectors) {
+  for (const int32_t dtype : dtypes)
+    for (const auto &[depth, width] :
+         {std::pair<int64_t, int64_t>{8, 8}, {8, 64}, {24, 40}, {40, 24}, {64, 64}, {72, 16}, {128, 128}, {120, 104}})
+      for (const unsigned subgroups : {1U, 2U, 4U}) {
+        check({.queries = 50, .keys = 90, .depth = depth, .width = width, .dtype = dtype, .subgroups = subgroups});
+        if (HasFatalFailure())
+          return;
+      }
+}
+
+TEST(Attention, HeadsShareKeys) {
+  for (const auto &[heads, groups] : {std::pair<int64_t, int64_t>{4, 4}, {6, 2}, {5, 1}}) {
+    check({.batch = 3, .heads = heads, .groups = groups, .queries = 20, .keys = 40});
+    if (HasFatalFailure())
+      return;
+  }
+}
+
+// Q and K differ both ways: query i sees keys 0 .. i.
+TEST(Attention, Causal) {
+  for (const int32_t dtype : dtypes)
+    for (const auto &[queries, keys] :
+         {std::pair<int64_t, int64_t>{16, 16}, {64, 64}, {65, 65}, {130, 130}, {40, 100}, {100, 40}, {70, 1}})
+      for (const unsigned subgroups : {1U, 4U}) {
+        check({.batch = 2, .queries = queries, .keys = keys, .dtype = dtype, .causal = true, .subgroups = subgroups});
+        if (HasFatalFailure())
+          return;
+      }
+}
+
+TEST(Attention, Masks) {
+  for (const int32_t dtype : dtypes)
+    for (const Mask mask : {Mask::Hides, Mask::Adds})
+      for (const bool causal : {false, true})
+        for (const Dims &dims : {Dims{2, 3, 20, 70}, {2, 1, 1, 70}, {1, 1, 20, 70}, {1, 3, 20, 1}, {1, 1, 1, 1}}) {
+          Form form{.batch = 2, .heads = 3, .groups = 3, .queries = 20, .keys = 70, .dtype = dtype};
+          form.mask = mask, form.causal = causal, form.maskDims = dims;
+          check(form);
+          if (HasFatalFailure())
+            return;
+        }
+}
+
+TEST(Attention, Layouts) {
+  for (const int32_t dtype : dtypes)
+    for (const Layout layout : {Layout::Dense, Layout::Tokens, Layout::Odd})
+      for (const Layout resultLayout : {Layout::Dense, Layout::Tokens, Layout::Odd})
+        for (const Mask mask : {Mask::None, Mask::Hides, Mask::Adds}) {
+          Form form{.batch = 2, .heads = 4, .groups = 2, .queries = 35, .keys = 70, .depth = 24, .width = 16};
+          form.dtype = dtype, form.mask = mask, form.layout = layout, form.resultLayout = resultLayout;
+          check(form);
+          if (HasFatalFailure())
+            return;
+        }
+}
+
+TEST(Attention, WithoutKeysTheResultIsZero) {
+  for (const Mask mask : {Mask::None, Mask::Hides, Mask::Adds}) {
+    Attention attention({.queries = 20, .keys = 0, .mask = mask});
+    for (const double number : attention.run())
+      ASSERT_EQ(number, 0);
+  }
+}
+
+// Rows that see nothing are 0, those whose scores are -inf otherwise are NaN.
+TEST(Attention, RowsThatSeeNothing) {
+  for (const int32_t dtype : dtypes)
+    for (const Mask mask : {Mask::Hides, Mask::Adds})
+      for (const bool causal : {false, true}) {
+        Attention attention({.queries = 20, .keys = 70, .dtype = dtype, .mask = mask, .causal = causal});
+        for (int64_t i = 0; i < 20; ++i)
+          for (int64_t j = 0; j < 70; ++j) {
+            const bool hidden = i % 3 == 0 || (i % 3 == 1 && j < 66) || j > 68;
+            attention.set(Attention::OfMask, i * 70 + j, mask == Mask::Hides ? !hidden : hidden ? -INFINITY : 0.5);
+          }
+        attention.check();
+        if (HasFatalFailure())
+          return;
+      }
+  for (const Mask mask : {Mask::None, Mask::Adds}) {
+    Attention attention({.queries = 20, .keys = 70, .mask = mask});
+    for (int64_t i = 0; i < attention.count(Attention::OfK); ++i)
+      attention.set(Attention::OfK, i, i % 16 ? 1 : INFINITY);
+    for (int64_t i = 0; i < attention.count(Attention::OfQ); ++i)
+      attention.set(Attention::OfQ, i, i % 16 || i / 16 == 3 ? 1 : -1); // row 3: +inf
+    attention.check();
+  }
+}
+
+// As networks write them: the lowest finite number.
+TEST(Attention, AddedMasksOfTheLowestNumber) {
+  for (const int32_t dtype : dtypes) {
+    Attention attention({.queries = 20, .keys = 70, .dtype = dtype, .mask = Mask::Adds});
+    for (int64_t i = 0; i < 20 * 70; ++i)
+      attention.set(Attention::OfMask, i,
+                    i / 70 == 4 || i % 3 ? -conformance::largestFinite(dtype) : 0); // row 4: all
+    attention.check();
+    if (HasFatalFailure())
+      return;
+  }
+}
+
+// What the interpreter makes NaN or infinite is so here, and nothing else is.
+TEST(Attention, HostileValues) {
+  for (const int32_t dtype : dtypes)
+    for (const Mask mask : {Mask::None, Mask::Adds})
+      for (const unsigned special : {1, 5, 30}) {
+        for (const auto operand : {Attention::OfQ, Attention::OfK, Attention::OfV, Attention::OfMask}) {
+          if (operand == Attention::OfMask && mask == Mask::None)
+            continue;
+          Attention attention({.heads = 2, .queries = 34, .keys = 70, .dtype = dtype, .mask = mask});
+          attention.fill(operand, special);
+          attention.check();
+          if (HasFatalFailure())
+            return;
+        }
+        Attention all({.heads = 2, .queries = 34, .keys = 70, .dtype = dtype, .mask = mask});
+        for (const auto operand : {Attention::OfQ, Attention::OfK, Attention::OfV})
+          all.fill(operand, special);
+        all.check();
+        if (HasFatalFailure())
+          return;
+      }
+}
+
+// With infinities and NaN in q and k a hidden key stays hidden.
+TEST(Attention, HostileScoresOfHiddenKeys) {
+  for (const int32_t dtype : dtypes)
+    for (const Mask mask : {Mask::None, Mask::Hides})
+      for (const unsigned special : {1, 5, 30}) {
+        Attention attention({.heads = 2, .queries = 34, .keys = 70, .dtype = dtype, .mask = mask, .causal = true});
+        attention.fill(Attention::OfQ, special);
+        attention.fill(Attention::OfK, special);
+        attention.check();
+        if (HasFatalFailure())
+          return;
+      }
+}
+
+// Where the weight is 0 because another score is much larger, an infinite value gives NaN; where the weight is tiny,
+// an infinity; also where its sum is scaled down when the larger score comes later.
+TEST(Attention, InfiniteValuesOfAllWeights) {
+  for (const int32_t dtype : dtypes)
+    for (const bool first : {false, true})
+      for (const double difference : {1.0, 16.0, 40.0, 80.0, 95.0, 200.0, 1000.0}) {
+        Attention attention({.queries = 16, .keys = 70, .dtype = dtype, .scale = 1});
+        for (const auto operand : {Attention::OfQ, Attention::OfK})
+          for (int64_t i = 0; i < attention.count(operand); ++i)
+            attention.set(operand, i, i % 16 ? 0 : operand == Attention::OfQ ? 1 : -difference);
+        attention.set(Attention::OfK, (first ? 2 : 68) * 16, 0);
+        attention.set(Attention::OfV, 5 * 16 + 3, INFINITY);
+        attention.set(Attention::OfV, 67 * 16 + 4, -INFINITY);
+        attention.set(Attention::OfV, (first ? 2 : 68) * 16 + 5, INFINITY);
+        attention.set(Attention::OfV, 9 * 16 + 6, NAN);
+        attention.check();
+        if (HasFatalFailure())
+          return;
+      }
+}
+
+// Their sum is finite, whatever the number of keys, and small ones are not lost.
+TEST(Attention, ValuesAtTheEndsOfTheRange) {
+  for (const int32_t dtype : dtypes)
+    for (const int64_t keys : {1, 70, 300}) {
+      const double top = conformance::largestFinite(dtype), bottom = std::ldexp(1.0, conformance::precisionOf(dtype).lowest);
+      for (const double value : {top, bottom, 7 * bottom}) {
+        Attention attention({.queries = 16, .keys = keys, .dtype = dtype});
+        for (int64_t i = 0; i < attention.count(Attention::OfV); ++i)
+          attention.set(Attention::OfV, i, i % 3 == 2 ? -value : value);
+        attention.check();
+        if (HasFatalFailure())
+          return;
+      }
+    }
+}
+
+// Scores far from 0, whose differences count, and weights of all sizes.
+TEST(Attention, LargeScores) {
+  for (const int32_t dtype : dtypes)
+    for (const double deviation : {4.0, 15.0, 60.0, 200.0}) {
+      Attention attention({.queries = 34, .keys = 150, .depth = 64, .dtype = dtype});
+      attention.fill(Attention::OfQ, 0, deviation);
+      attention.fill(Attention::OfK, 0, deviation);
+      attention.check();
+      if (HasFatalFailure())
+        return;
+    }
+}
+
+// What no query sees has no effect.
+TEST(Attention, HiddenValuesHaveNoEffect) {
+  for (const int32_t dtype : dtypes)
+    for (const Mask mask : {Mask::None, Mask::Hides}) {
+      Attention attention({.queries = 40, .keys = 100, .dtype = dtype, .mask = mask, .causal = mask == Mask::None});
+      if (mask == Mask::Hides)
+        for (int64_t i = 0; i < 40 * 100; ++i)
+          attention.set(Attention::OfMask, i, i % 100 < 40);
+      const conformance::ExactResult exact = attention.exact();
+      for (int64_t j = 40; j < 100; ++j)
+        for (int64_t e = 0; e < 16; ++e)
+          attention.set(Attention::OfV, j * 16 + e, Attention::hostile[static_cast<size_t>((j + e) % 12)]);
+      attention.compare(attention.run(), exact);
+      if (HasFatalFailure())
+        return;
+    }
+}
+
+// ---- Which nodes
+
+TEST(Attention, WhatHasAKernel) {
+  const auto verdict = [](const Form &form, const SimtTarget &target) {
+    TestGraph b;
+    V q = b.input(form.dtype, {1, 1, form.queries, form.depth}), k = b.input(form.dtype, {1, 1, form.keys, form.depth});
+    V v = b.input(form.dtype, {1, 1, form.keys, form.width});
+    b.output(b.op("attention", {q, k, v, nullptr}, form.dtype, {1, 1, form.queries, form.width},
+                  {{"scale", 1.0}, {"causal", false}}));
+    return supportsAttention(*b.view().nodes[0], target);
+  };
+  const SimtTarget &target = Emulator::shared().target();
+  EXPECT_TRUE(verdict({}, target).yes);
+  EXPECT_TRUE(verdict({.dtype = MORTISE_F16}, target).yes);
+  EXPECT_TRUE(verdict({.keys = 1}, target).yes);
+  EXPECT_EQ(verdict({.dtype = MORTISE_F32}, target).reason, MORTISE_REASON_DTYPE);
+  for (const int64_t size : {0, 4, 12, 136})
+    for (const bool ofValues : {false, true}) {
+      const codegen::Support answer = verdict({.depth = ofValues ? 16 : size, .width = ofValues ? size : 16}, target);
+      EXPECT_FALSE(answer.yes) << size;
+      EXPECT_EQ(answer.reason, MORTISE_REASON_SIZE);
+    }
+  const codegen::Support few = verdict({.queries = 15}, target);
+  EXPECT_EQ(few.reason, MORTISE_REASON_SIZE);
+  EXPECT_NE(few.detail.find("at least 16 queries, found 15"), std::string::npos) << few.detail;
+  EXPECT_EQ(verdict({}, *SimtTarget::cuda(7, 5, 1)).reason, MORTISE_REASON_HARDWARE);
+  EXPECT_EQ(verdict({}, *SimtTarget::rocm("gfx942", 1)).reason, MORTISE_REASON_HARDWARE);
+  EXPECT_TRUE(verdict({}, *SimtTarget::cuda(8, 0, 1)).yes);
+}
+
+// One code for all lengths, batches, layouts and scales; more queries in a block where there are many.
+TEST(Attention, WhatTheCodeDependsOn) {
+  const auto codeOf = [](const Form &form, bool symbolic = false) {
+    TestGraph b;
+    const Dim length = symbolic ? b.symbol("length", 1, 4096) : Dim(form.queries);
+    const auto input = [&](int64_t heads, int64_t size) {
+      return b.symbolicInput(form.dtype, {form.batch, heads, length, size});
+    };
+    V q = input(form.heads, form.depth), k = input(form.groups, form.depth), v = input(form.groups, form.width);
+    V y = b.symbolicOp("attention", {q, k, v, nullptr}, form.dtype, {form.batch, form.heads, length, form.width},
+                       {{"scale", form.scale}, {"causal", form.causal}});
+    b.output(y);
+    const MortiseGraph &graph = b.view();
+    EXPECT_TRUE(supportsAttention(*graph.nodes[0], Emulator::shared().target()).yes);
+    const std::vector<View> views = {denseView(*q), denseView(*k), denseView(*v)};
+    const std::vector<int64_t> typical{form.queries};
+    return attentionCall(*graph.nodes[0], views, denseView(*y), typical).code;
+  };
+  const AttentionCode code = codeOf({.batch = 64, .queries = 512});
+  EXPECT_EQ(code.subgroups, 4U);
+  EXPECT_EQ(code, codeOf({.batch = 32, .heads = 8, .groups = 2, .queries = 300, .scale = 2}));
+  EXPECT_EQ(code, codeOf({.batch = 64, .queries = 512}, true));
+  EXPECT_EQ(codeOf({.batch = 1, .queries = 512}).subgroups, 1U);
+  EXPECT_EQ(codeOf({.batch = 1, .heads = 12, .queries = 512}).subgroups, 2U);
+  EXPECT_EQ(codeOf({.batch = 500, .queries = 16}).subgroups, 1U);
+  for (const Form &other :
+       {Form{.batch = 64, .queries = 512, .depth = 24}, Form{.batch = 64, .queries = 512, .width = 24},
+        Form{.batch = 64, .queries = 512, .dtype = MORTISE_F16}, Form{.batch = 64, .queries = 512, .causal = true}})
+    EXPECT_NE(codeOf(other), code);
+}
+
+// The numbers of a launch follow from the symbols.
+TEST(Attention, SymbolsAreNumbersOfTheLaunch) {
+  TestGraph b;
+  const Dim length = b.symbol("length", 1, 4096);
+  const Extents dims{2, 4, length, 16}, keys{2, 2, length, 16};
+  V q = b.symbolicInput(MORTISE_F16, dims), k = b.symbolicInput(MORTISE_F16, keys),
+    v = b.symbolicInput(MORTISE_F16, keys), mask = b.symbolicInput(MORTISE_I1, {2, 1, 1, length});
+  V y = b.symbolicOp("attention", {q, k, v, mask}, MORTISE_F16, dims, {{"scale", 0.5}, {"causal", false}});
+  b.output(y);
+  const MortiseGraph &graph = b.view();
+  const std::vector<View> views = {denseView(*q), denseView(*k), denseView(*v), denseView(*mask)};
+  const std::vector<int64_t> symbols{100};
+  const AttentionCall call = attentionCall(*graph.nodes[0], views, denseView(*y), symbols);
+  EXPECT_EQ(call.code.subgroups, 1U);
+  EXPECT_EQ(*call.blocks().evaluate(symbols), 2 * 4 * 7);
+  std::vector<int64_t> numbers;
+  for (const Dim &number : call.numbers())
+    numbers.push_back(*number.evaluate(symbols));
+  const int64_t row = 32, head = 100 * row;
+  EXPECT_EQ(numbers, (std::vector<int64_t>{4, 2, 100, 100, 0x3f000000, 0, 4 * head, head, row, 0, 2 * head, head, row,
+                                           0, 2 * head, head, row, 0, 4 * head, head, row, 0, 100, 0, 0, 1}));
+  EXPECT_EQ(numbers.size(), AttentionNumber::count(call.code));
+  EXPECT_EQ(*call.bytes().evaluate(symbols), 2 * (4 + 2 + 2 + 4) * head + 2 * 100);
+  EXPECT_EQ(*call.flops().evaluate(symbols), 2 * 4 * 100 * 100 * 2 * (16 + 16));
+}
+
+} // namespace
