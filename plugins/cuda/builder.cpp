@@ -5,6 +5,7 @@
 #include "window.hpp"
 
 #include <algorithm>
+#include <ranges>
 
 namespace mortise::cuda {
 
@@ -51,22 +52,36 @@ std::vector<uint32_t> Builder::originsOf(const std::vector<uint32_t> &nodes) con
 // ---- Library calls
 
 // Frontends reshape what linear layers return: the library writes the output itself. So it does where channels last are
-// channels first as well.
+// channels first as well. They transpose what attention returns, and reshape it for the product that follows: its
+// kernel writes it as it is read.
 void Builder::writeThroughViews(Call &call, const std::vector<const MortiseNode *> &soleUsers) const {
+  const bool isAttention = isOp(*call.node, Op::Attention);
   std::vector<uint32_t> nodes;
   for (uint32_t value = call.target; !isOutput(value);) {
     const MortiseNode *user = soleUsers[value];
     if (!user || !isOp(*user, Op::Reshape, Op::Transpose))
       return;
     const std::optional<View> view = viewThrough(*user, denseView(*region.values[value]));
-    if (!view || !detail::isDense<Dim>(view->dims, view->strides))
+    if (!isAttention && (!view || !detail::isDense<Dim>(view->dims, view->strides)))
       return;
     nodes.push_back(user->index);
     value = user->results[0]->index;
-    if (isOutput(value)) {
-      call.target = value;
-      call.nodes.insert(call.nodes.end(), nodes.begin(), nodes.end());
+    if (!isAttention && !isOutput(value))
+      continue;
+    View result = denseView(*region.values[value]);
+    for (const uint32_t node : std::views::reverse(nodes)) {
+      const MortiseNode &through = *region.nodes[node];
+      const std::optional<View> back = viewBack(through, result, dimsOf(*through.operands[0]->type));
+      if (!back)
+        return;
+      result = *back;
     }
+    if (isAttention && !codegen::suitsAttention(result))
+      continue;
+    call.target = value;
+    call.result = std::move(result);
+    call.nodes = {call.node->index};
+    call.nodes.insert(call.nodes.end(), nodes.begin(), nodes.end());
   }
 }
 
@@ -74,9 +89,13 @@ void Builder::readCalls() {
   const std::vector<const MortiseNode *> soleUsers = soleUsersOf(region);
   for (size_t n = 0; n < region.node_count; ++n) {
     const MortiseNode &node = *region.nodes[n];
-    if (!isProduct(node) && !isConvolution(node))
+    if (!isProduct(node) && !isConvolution(node) && !isOp(node, Op::Attention))
       continue;
-    Call call{&node, {node.index}, node.results[0]->index, {}};
+    Call call;
+    call.node = &node;
+    call.nodes = {node.index};
+    call.target = node.results[0]->index;
+    call.result = denseView(*node.results[0]);
     writeThroughViews(call, soleUsers);
     for (const uint32_t taken : call.nodes)
       request.taken[taken] = true;
@@ -88,9 +107,14 @@ void Builder::readCalls() {
 Result<bool> Builder::chooseOperands(const Call &call, const std::function<View(uint32_t)> &viewOf) {
   if (isProduct(*call.node))
     return chooseProductOperands(call, viewOf);
+  const bool isAttention = isOp(*call.node, Op::Attention);
   bool changed = false;
   for (size_t i = 0; i < call.node->operand_count; ++i) { // a dense view needs no memory of its own
+    if (isAttention && (!call.node->operands[i] || i == 3))
+      continue; // a mask is read through any view
     const uint32_t value = call.node->operands[i]->index;
+    if (isAttention && codegen::suitsAttention(viewOf(value)))
+      continue;
     changed |= !request.materialise[value];
     request.materialise[value] = true;
   }
@@ -167,6 +191,26 @@ Result<void> Builder::fuse() {
     }
   }
   return {};
+}
+
+// Equal ones once.
+Result<void> Builder::compileAttentions() {
+  std::vector<std::shared_ptr<Function>> wanted;
+  for (Call &call : calls) {
+    if (!isOp(*call.node, Op::Attention))
+      continue;
+    call.attention = codegen::attentionCall(*call.node, call.operands, call.result, typicalValues(region));
+    Result<codegen::SimtCompiler *> compiler = codegen::sharedCompiler(kernel.device.target());
+    if (!compiler)
+      return compiler.error();
+    auto source = (*compiler)->compile(call.attention->code);
+    if (!source)
+      return source.error();
+    call.function = codegen::functionOf<Function>(kernel.device, *source);
+    if (std::ranges::find(wanted, call.function) == wanted.end())
+      wanted.push_back(call.function);
+  }
+  return wanted.empty() ? Result<void>() : codegen::loadAll<Function>(wanted);
 }
 
 // Those of calls and those of constants together.
@@ -304,12 +348,13 @@ Result<Launch> Builder::launchOf(const codegen::Group &group, std::shared_ptr<Fu
   Launch launch{std::move(function), {}};
   for (const codegen::SimtArgument &argument : launch.function->code().arguments) {
     if (argument.kind == codegen::SimtArgument::Symbol) {
-      launch.arguments.push_back({true, argument.index, {}});
+      launch.arguments.push_back({Launch::Argument::Symbol, argument.index, {}});
       continue;
     }
     if (argument.kind == codegen::SimtArgument::Scratch) {
       const Dim bytes = launch.function->code().scratchBytes;
-      launch.arguments.push_back({false, 0, isPacking ? packed(bytes, false) : workspace(bytes)});
+      launch.arguments.push_back(
+          {Launch::Argument::Address, 0, isPacking ? packed(bytes, false) : workspace(bytes)});
       continue;
     }
     const bool isOutput = argument.kind == codegen::SimtArgument::Output;
@@ -317,7 +362,7 @@ Result<Launch> Builder::launchOf(const codegen::Group &group, std::shared_ptr<Fu
         isOutput ? Result<Place>(placeFor(group.outputs[argument.index])) : placeOf(group.inputs[argument.index]);
     if (!place)
       return place.error();
-    launch.arguments.push_back({false, 0, *place});
+    launch.arguments.push_back({Launch::Argument::Address, 0, *place});
   }
   if (launch.arguments.size() > Launch::mostArguments)
     return Error{MORTISE_UNSUPPORTED, "expected at most " + std::to_string(Launch::mostArguments) +
@@ -405,13 +450,34 @@ Result<Convolution> Builder::convolutionOf(const Call &call) {
   return convolution;
 }
 
+Result<Launch> Builder::attentionOf(const Call &call) {
+  using Argument = Launch::Argument;
+  Launch launch{call.function, {}, call.attention};
+  for (const codegen::SimtArgument &argument : launch.function->code().arguments) {
+    if (argument.kind == codegen::SimtArgument::Input) {
+      Result<Place> place = placeOf(call.operands[argument.index].base);
+      if (!place)
+        return place.error();
+      launch.arguments.push_back({Argument::Address, 0, *place});
+    } else if (argument.kind == codegen::SimtArgument::Output) {
+      launch.arguments.push_back({Argument::Address, 0, placeFor(call.target)});
+    } else {
+      launch.arguments.push_back(
+          {argument.kind == codegen::SimtArgument::Stride ? Argument::Stride : Argument::Number, argument.index, {}});
+    }
+  }
+  return launch;
+}
+
 Result<void> Builder::addCall(const Call &call) {
-  const auto add = [&](auto &&made, const char *name, const char *lowering) -> Result<void> {
+  const auto add = [&](auto &&made, const std::string &name, const char *lowering) -> Result<void> {
     if (!made)
       return made.error();
     kernel.steps.push_back({std::move(*made), name, lowering, originsOf(call.nodes)});
     return {};
   };
+  if (call.attention)
+    return add(attentionOf(call), call.attention->code.name(), "cuda.attention");
   return isProduct(*call.node) ? add(productOf(call), "matmul", "cublaslt.matmul")
                                : add(convolutionOf(call), "convolution", "cudnn.convolution");
 }
@@ -473,7 +539,7 @@ void Builder::findLives() {
       use(convolution->workspace);
     } else {
       for (const Launch::Argument &argument : std::get<Launch>(work).arguments)
-        if (!argument.isSymbol)
+        if (argument.kind == Launch::Argument::Address)
           use(argument.place);
     }
   }
@@ -493,6 +559,8 @@ Result<void> Builder::run() {
   if (cancelled())
     return cancelledError();
   if (auto compiled = compileGroups(); !compiled)
+    return compiled;
+  if (auto compiled = compileAttentions(); !compiled)
     return compiled;
   placeInputs();
   if (auto added = addPacking(); !added)

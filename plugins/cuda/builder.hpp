@@ -23,11 +23,14 @@ private:
   struct End { // an output that no step writes
     uint32_t output = 0, value = 0;
   };
-  struct Call { // a product or a convolution
+  struct Call { // a product, a convolution or an attention
     const MortiseNode *node = nullptr;
-    std::vector<uint32_t> nodes; // with reshapes of the result
+    std::vector<uint32_t> nodes; // with views of the result
     uint32_t target = 0;         // the value that it writes
+    View result;                 // of the node, in the target's memory
     std::vector<View> operands;  // those that there are, as they are read
+    std::optional<codegen::AttentionCall> attention;
+    std::shared_ptr<Function> function; // of the attention
   };
   struct Unit { // of the order
     bool isCall = false;
@@ -45,6 +48,7 @@ private:
   Result<void> fusePacking();
   Result<void> fuse();
   Result<void> compileGroups();
+  Result<void> compileAttentions();
   void orderUnits();
   void placeInputs();
   void placeOutputs();
@@ -61,6 +65,7 @@ private:
   Result<void> addCall(const Call &call);
   Result<Product> productOf(const Call &call);
   Result<Convolution> convolutionOf(const Call &call);
+  Result<Launch> attentionOf(const Call &call);
   Result<void> addCopies();
   void addCopy(uint32_t output, uint32_t value, Place source, Place target);
   void findLives();

@@ -66,15 +66,18 @@ class LaunchArguments {
 public:
   LaunchArguments() = default;
   LaunchArguments(const LaunchArguments &) = delete;
-  // Errors: those of Function::entries.
-  Result<void> set(const Launch &launch, const Addresses &addresses) {
-    MortiseAddress bits = 0; // of all addresses
+  // Of the step with this number. Errors: those of Function::entries.
+  Result<void> set(const Launch &launch, size_t step, const Addresses &addresses) {
+    using Argument = Launch::Argument;
+    MortiseAddress bits = 0; // of all addresses and strides
     count = launch.arguments.size();
     for (size_t i = 0; i < count; ++i) {
-      const Launch::Argument &argument = launch.arguments[i];
-      list[i] = argument.isSymbol ? static_cast<uint64_t>(addresses.args.symbols[argument.symbol])
-                                  : addresses(argument.place);
-      bits |= argument.isSymbol ? 0 : list[i];
+      const Argument &argument = launch.arguments[i];
+      list[i] = argument.kind == Argument::Address  ? addresses(argument.place)
+                : argument.kind == Argument::Symbol ? static_cast<uint64_t>(addresses.args.symbols[argument.index])
+                                                    : static_cast<uint64_t>(
+                                                          addresses.schedule.numbers[step][argument.index]);
+      bits |= argument.kind == Argument::Address || argument.kind == Argument::Stride ? list[i] : 0;
       places[i] = &list[i];
     }
     Result<Function::Entries> found =

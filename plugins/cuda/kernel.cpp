@@ -136,6 +136,45 @@ Result<void> Kernel::addCall(Schedule &schedule, const Step &step, size_t number
   return {};
 }
 
+static Result<uint64_t> countOf(const Dim &dim, std::span<const int64_t> symbols) {
+  const Result<int64_t> number = dim.evaluate(symbols);
+  if (!number)
+    return number.error();
+  return static_cast<uint64_t>(std::max<int64_t>(*number, 0));
+}
+
+// Numbers of what our kernels compute.
+Result<void> Kernel::addLaunch(Schedule &schedule, const Step &step, size_t number,
+                               std::span<const int64_t> symbols) const {
+  const auto &launch = std::get<Launch>(step.work);
+  const codegen::SimtFunction &code = launch.function->code();
+  for (const codegen::SimtLaunch &each : code.launches) {
+    Result<uint64_t> blocks = countOf(launch.attention ? launch.attention->blocks() : each.blocks, symbols);
+    if (!blocks)
+      return blocks.error();
+    if (*blocks > mostBlocks)
+      return Error{MORTISE_UNSUPPORTED, "expected a grid of at most 2147483647 blocks, found " +
+                                            std::to_string(*blocks) + "; run the graph on smaller tensors"};
+    schedule.grids[number].push_back(*blocks);
+  }
+  if (launch.attention) {
+    Result<std::vector<int64_t>> numbers = evaluate(std::span<const Dim>(launch.attention->numbers()), symbols);
+    if (!numbers)
+      return numbers.error();
+    schedule.numbers[number] = std::move(*numbers);
+  }
+  // What explain shows may be missing.
+  const auto shown = [&](const Dim &dim) {
+    const Result<int64_t> found = dim.evaluate(symbols);
+    return found ? static_cast<double>(*found) : 0;
+  };
+  schedule.amounts.push_back(std::ranges::max(schedule.grids[number]));
+  schedule.steps.add(step.name, step.lowering, step.nodes,
+                     shown(launch.attention ? launch.attention->bytes() : code.bytes),
+                     shown(launch.attention ? launch.attention->flops() : code.flops));
+  return {};
+}
+
 Result<std::unique_ptr<Schedule>> Kernel::scheduleFor(std::span<const int64_t> symbols) const {
   Result<std::unique_ptr<Schedule>> schedule = numbersOf(steps, buffers, symbols);
   if (schedule && graphs != Graphs::Off)
@@ -147,20 +186,11 @@ Result<std::unique_ptr<Schedule>> Kernel::numbersOf(std::span<const Step> steps,
                                                     std::span<const codegen::Buffer> buffers,
                                                     std::span<const int64_t> symbols) const {
   auto schedule = std::make_unique<Schedule>();
-  const auto count = [&](const Dim &dim) -> Result<uint64_t> {
-    const Result<int64_t> number = dim.evaluate(symbols);
-    if (!number)
-      return number.error();
-    return static_cast<uint64_t>(std::max<int64_t>(*number, 0));
-  };
-  // What explain shows may be missing.
-  const auto shown = [&](const Dim &dim) {
-    const Result<int64_t> number = dim.evaluate(symbols);
-    return number ? static_cast<double>(*number) : 0;
-  };
+  const auto count = [&](const Dim &dim) { return countOf(dim, symbols); };
   schedule->products.resize(steps.size());
   schedule->convolutions.resize(steps.size());
   schedule->grids.resize(steps.size());
+  schedule->numbers.resize(steps.size());
   for (size_t i = 0; i < steps.size(); ++i) {
     const Step &step = steps[i];
     if (step.isCall()) {
@@ -168,19 +198,9 @@ Result<std::unique_ptr<Schedule>> Kernel::numbersOf(std::span<const Step> steps,
         return added.error();
       continue;
     }
-    if (const auto *launch = std::get_if<Launch>(&step.work)) {
-      const codegen::SimtFunction &code = launch->function->code();
-      for (const codegen::SimtLaunch &each : code.launches) {
-        Result<uint64_t> blocks = count(each.blocks);
-        if (!blocks)
-          return Error{blocks.error().code, step.name + ": " + blocks.error().message};
-        if (*blocks > mostBlocks)
-          return Error{MORTISE_UNSUPPORTED, step.name + ": expected a grid of at most 2147483647 blocks, found " +
-                                                std::to_string(*blocks) + "; run the graph on smaller tensors"};
-        schedule->grids[i].push_back(*blocks);
-      }
-      schedule->amounts.push_back(std::ranges::max(schedule->grids[i]));
-      schedule->steps.add(step.name, step.lowering, step.nodes, shown(code.bytes), shown(code.flops));
+    if (std::holds_alternative<Launch>(step.work)) {
+      if (auto added = addLaunch(*schedule, step, i, symbols); !added)
+        return Error{added.error().code, step.name + ": " + added.error().message};
       continue;
     }
     Result<uint64_t> amount = count(std::get<Copy>(step.work).bytes);
@@ -256,10 +276,10 @@ private:
   std::vector<CUevent> events;
 };
 
-Result<void> queueLaunch(Stream &stream, const Launch &launch, std::span<const uint64_t> grids,
-                         const Addresses &addresses) {
+Result<void> queueLaunch(Stream &stream, const Launch &launch, size_t step, const Addresses &addresses) {
+  const std::vector<uint64_t> &grids = addresses.schedule.grids[step];
   LaunchArguments arguments;
-  if (auto set = arguments.set(launch, addresses); !set)
+  if (auto set = arguments.set(launch, step, addresses); !set)
     return set;
   const codegen::SimtFunction &code = launch.function->code();
   Device &device = stream.device;
@@ -287,7 +307,7 @@ Result<void> queueStep(Stream &stream, const Step &step, size_t number, const Ad
   const Schedule &schedule = addresses.schedule;
   Result<void> done;
   if (const auto *launch = std::get_if<Launch>(&step.work))
-    done = queueLaunch(stream, *launch, schedule.grids[number], addresses);
+    done = queueLaunch(stream, *launch, number, addresses);
   else if (const auto *copy = std::get_if<Copy>(&step.work))
     done = queueCopy(stream, *copy, schedule.amounts[number], addresses);
   else if (const auto *convolution = std::get_if<Convolution>(&step.work))

@@ -12,6 +12,7 @@
 #include <mortise/codegen/simt_plugin.hpp>
 #include <mortise/symbols.hpp>
 
+#include <optional>
 #include <variant>
 
 namespace mortise::cuda {
@@ -25,13 +26,15 @@ struct Place {
 
 struct Launch {
   static constexpr size_t mostArguments = 500; // of 8 bytes; the driver takes 4 KB
-  struct Argument {                            // 8 bytes: an address, or the value of a symbol
-    bool isSymbol = false;
-    uint32_t symbol = 0;
-    Place place;
+  struct Argument {                            // 8 bytes
+    // A stride is a number that the alignment of addresses depends on.
+    enum Kind : uint8_t { Address, Symbol, Number, Stride } kind = Address;
+    uint32_t index = 0; // of a symbol, or in the step's Schedule::numbers
+    Place place;        // of an address
   };
   std::shared_ptr<Function> function;
   std::vector<Argument> arguments;
+  std::optional<codegen::AttentionCall> attention; // where numbers and blocks come from; otherwise from the code
 };
 struct Copy {
   Place source, target;
@@ -64,6 +67,7 @@ struct Schedule {
   std::vector<ProductNumbers> products;         // per step that is one
   std::vector<ConvolutionNumbers> convolutions; // likewise
   std::vector<std::vector<uint64_t>> grids;     // per step: blocks of each kernel of a launch
+  std::vector<std::vector<int64_t>> numbers;    // per step: of an attention
   std::vector<uint64_t> offsets;                // per buffer
   uint64_t workspaceBytes = 0;
   ConstantExpr workspace;
@@ -106,6 +110,7 @@ private:
   Result<std::unique_ptr<Schedule>> numbersOf(std::span<const Step> steps, std::span<const codegen::Buffer> buffers,
                                               std::span<const int64_t> symbols) const;
   Result<void> addCall(Schedule &schedule, const Step &step, size_t number, std::span<const int64_t> symbols) const;
+  Result<void> addLaunch(Schedule &schedule, const Step &step, size_t number, std::span<const int64_t> symbols) const;
   friend class Builder;
 
   Device &device;

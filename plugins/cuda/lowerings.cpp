@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the plugin takes: all that kernels can be generated for, pools among it, and products and convolutions where
-// there are libraries for them.
+// What the plugin takes: all that kernels can be generated for, pools and attention among it, and products and
+// convolutions where there are libraries for them.
 #include "lowerings.hpp"
 
 #include "device.hpp"
@@ -16,6 +16,10 @@ namespace mortise::cuda {
 namespace {
 
 constexpr uint32_t none = UINT32_MAX;
+
+bool isAttention(const MortiseNode &node) { return isOp(node, Op::Attention); }
+// Its operands have memory, whatever makes them.
+bool readsMemory(const MortiseNode &node) { return isProduct(node) || isAttention(node); }
 
 // Nanoseconds of arithmetic and traffic at typical values of the symbols.
 class Estimate {
@@ -52,6 +56,10 @@ private:
     }
     const MortiseValue &lhs = *node.operands[0];
     const std::vector<Dim> dims = dimsOf(*lhs.type);
+    if (isAttention(node)) { // scores, and weights times values
+      const double keys = elements({dimsOf(*node.operands[1]->type)[2]});
+      return 2 * keys * (elements(lhs) + elements(*node.results[0]));
+    }
     std::vector<Dim> summed;
     if (isOp(node, Op::Linear))
       summed = {dims.back()};
@@ -79,7 +87,7 @@ private:
 // Whose result has memory, whoever reads it.
 bool endsKernel(const MortiseNode &node) {
   return has(node, Trait::Reduction, Trait::Running, Trait::Normalisation, Trait::Window) || isOp(node, Op::Put) ||
-         isProduct(node);
+         readsMemory(node);
 }
 
 // Fused nodes read what comes from outside once and write what others use. A node that looks at many elements ends a
@@ -98,7 +106,7 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, uint32_t region) cons
     const bool looksUp = isOp(node, Op::Embedding, Op::Take, Op::TakeAlong, Op::TakeNd);
     const int32_t narrow = isProduct(node) ? narrowType(node) : 0; // read as it was before it was converted
     for (const MortiseValue *operand : operandsOf(node))           // what a product reads has memory
-      if (operand && isProduct(node) && !narrow && isInside(*operand, region) && !endsKernel(*operand->producer) &&
+      if (operand && readsMemory(node) && !narrow && isInside(*operand, region) && !endsKernel(*operand->producer) &&
           !has(*operand->producer, Trait::View))
         candidate.bytes += 2 * bytes(*operand);
     for (const MortiseValue *operand : operandsOf(node))
@@ -111,7 +119,7 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, uint32_t region) cons
       candidate.bytes += bytes(result);
     else if (heavy)
       candidate.bytes += 2 * bytes(result);
-    if (isProduct(node) || isConvolution(node)) {
+    if (readsMemory(node) || isConvolution(node)) {
       const double flops = callFlops(node);
       const double rate = where.productFlops(narrow ? narrow : node.results[0]->type->dtype,
                                              options.precision != MORTISE_PRECISION_HIGHEST);
@@ -151,6 +159,8 @@ codegen::Support judge(Device &device, const MortiseNode &node, std::span<const 
     return behind(supportsProduct(node), [&] { return device.products(); });
   if (isConvolution(node))
     return behind(supportsConvolution(node, ranges), [&] { return device.convolutions(); });
+  if (isAttention(node))
+    return codegen::supportsAttention(node, device.target());
   return isPool(node) ? supportsPool(node) : codegen::supportsSimt(node, /*contractions=*/false);
 }
 

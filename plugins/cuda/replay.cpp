@@ -107,7 +107,7 @@ private:
     bool isGraph = false;
     size_t number = 0; // of a graph, or of a step
   };
-  Result<void> findParameters(const Step &step, const Addresses &addresses);
+  Result<void> findParameters(size_t number, const Addresses &addresses);
   Result<void> add(Node &node, CUgraphNode last, const Addresses &addresses);
   Result<void> set(const Node &node, const Addresses &addresses);
   CUDA_KERNEL_NODE_PARAMS kernelOf(size_t step, size_t number, const Schedule &schedule);
@@ -135,10 +135,11 @@ bool Replays::Recording::isFor(const Addresses &addresses) const {
   return isRecorded();
 }
 
-Result<void> Replays::Recording::findParameters(const Step &step, const Addresses &addresses) {
+Result<void> Replays::Recording::findParameters(size_t number, const Addresses &addresses) {
+  const Step &step = steps[number];
   parameters.clear();
   if (const auto *launch = std::get_if<Launch>(&step.work)) {
-    if (auto done = arguments.set(*launch, addresses); !done)
+    if (auto done = arguments.set(*launch, number, addresses); !done)
       return done;
     parameters.assign(arguments.values().begin(), arguments.values().end()); // which decide on the code, too
   } else if (const auto *copy = std::get_if<Copy>(&step.work)) {
@@ -242,7 +243,7 @@ Result<void> Replays::Recording::record(const Addresses &addresses, const std::v
       graphs.push_back({graph, nullptr});
     }
     Node node{i, graphs.size() - 1, {}, {}};
-    Result<void> done = findParameters(steps[i], addresses);
+    Result<void> done = findParameters(i, addresses);
     if (done)
       done = add(node, last, addresses);
     if (!done)
@@ -288,7 +289,7 @@ Result<void> Replays::Recording::change(const Addresses &addresses, std::vector<
     return {};
   for (Node &node : nodes) {
     const Step &step = steps[node.step];
-    Result<void> done = findParameters(step, addresses);
+    Result<void> done = findParameters(node.step, addresses);
     if (done && parameters == node.parameters)
       continue;
     if (done && step.isCall()) {
