@@ -233,7 +233,9 @@ TEST(Attention, AllSizesOfVectors) {
   for (const int32_t dtype : dtypes)
     for (const auto &[depth, width] :
          {std::pair<int64_t, int64_t>{8, 8}, {8, 64}, {24, 40}, {40, 24}, {64, 64}, {72, 16}, {128, 128}, {120, 104}})
-      for (const unsigned subgroups : {1U, 2U, 4U}) {
+      for (const unsigned subgroups : {1U, 4U}) {
+        if (subgroups == 1 && width > 64) // compiling them takes long
+          continue;
         check({.queries = 50, .keys = 90, .depth = depth, .width = width, .dtype = dtype, .subgroups = subgroups});
         if (HasFatalFailure())
           return;

@@ -223,6 +223,24 @@ private:
   }
 };
 
+// The block's memory starts with NaN, or other numbers that no kernel writes.
+void poisonShared(mlir::ModuleOp module) {
+  for (auto global : module.getOps<LLVM::GlobalOp>()) {
+    const auto array = llvm::dyn_cast<LLVM::LLVMArrayType>(global.getType());
+    if (global.getValueAttr() || !array || !array.getElementType().isIntOrFloat())
+      continue;
+    const Type element = array.getElementType();
+    mlir::OpBuilder b(module.getContext());
+    const llvm::APInt ones = llvm::APInt::getAllOnes(element.getIntOrFloatBitWidth());
+    const auto floats = llvm::dyn_cast<mlir::FloatType>(element);
+    const mlir::Attribute bits = floats ? mlir::Attribute(b.getFloatAttr(
+                                              element, llvm::APFloat(floats.getFloatSemantics(), ones)))
+                                        : mlir::Attribute(b.getIntegerAttr(element, ones));
+    const auto type = mlir::RankedTensorType::get({static_cast<int64_t>(array.getNumElements())}, element);
+    global.setValueAttr(mlir::DenseElementsAttr::get(type, bits));
+  }
+}
+
 } // namespace
 
 struct Emulator::Impl {
@@ -245,6 +263,7 @@ struct Emulator::Impl {
     instructions.narrowDivisions = true;
     instructions.keepNan = false;
     emit(machine, *module, instructions, name);
+    poisonShared(*module);
     synchronises |= machine.synchronises;
     llvm::LLVMContext context;
     auto lowered = lowering.run(*module, context, name);

@@ -33,8 +33,25 @@ std::string assembler() {
   return "";
 }
 
+constexpr const char *noAssembler =
+    "no ptxas in PATH: install nvidia-cuda-nvcc==13.0.88 (PyPI), or set MORTISE_PTXAS";
+
 class PtxTest : public testing::TestWithParam<std::pair<int, int>> {
 protected:
+  void assemble(const std::string &name, const SimtFunction &function) {
+    const auto [major, minor] = GetParam();
+    const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / ("ptx" + std::to_string(getpid()));
+    std::filesystem::create_directories(folder);
+    for (const std::string *code : {&function.code, &function.alignedCode}) {
+      if (code->empty() || HasFailure())
+        continue;
+      std::ofstream(folder / "kernel.ptx") << *code;
+      const std::string command = assembler() + " -arch=sm_" + std::to_string(major * 10 + minor) + " -o " +
+                                  (folder / "kernel.cubin").string() + " " + (folder / "kernel.ptx").string();
+      EXPECT_EQ(std::system(command.c_str()), 0) << name << "\n" << *code; // NOLINT(cert-env33-c)
+    }
+    std::filesystem::remove_all(folder);
+  }
   // Each kernel of each family, by name.
   void forEachKernel(const std::function<void(const std::string &, const SimtFunction &)> &use) {
     const auto [major, minor] = GetParam();
@@ -124,23 +141,40 @@ TEST_P(PtxTest, MovesAndSignsKeepThePayloadOfNan) {
 }
 
 TEST_P(PtxTest, KernelsAssemble) {
-  const std::string program = assembler();
-  if (program.empty())
-    GTEST_SKIP() << "no ptxas in PATH: install nvidia-cuda-nvcc==13.0.88 (PyPI), or set MORTISE_PTXAS";
-  const auto [major, minor] = GetParam();
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / ("ptx" + std::to_string(getpid()));
-  std::filesystem::create_directories(folder);
-  forEachKernel([&](const std::string &name, const SimtFunction &function) {
-    for (const std::string *code : {&function.code, &function.alignedCode}) {
-      if (code->empty() || HasFailure())
-        continue;
-      std::ofstream(folder / "kernel.ptx") << *code;
-      const std::string command = program + " -arch=sm_" + std::to_string(major * 10 + minor) + " -o " +
-                                  (folder / "kernel.cubin").string() + " " + (folder / "kernel.ptx").string();
-      EXPECT_EQ(std::system(command.c_str()), 0) << name << "\n" << *code; // NOLINT(cert-env33-c)
+  if (assembler().empty())
+    GTEST_SKIP() << noAssembler;
+  forEachKernel([&](const std::string &name, const SimtFunction &function) { assemble(name, function); });
+}
+
+// Attention on tensor cores, without calls, and with its rows read by 16 bytes where they are aligned.
+TEST_P(PtxTest, AttentionsAreProductsOfMatrices) {
+  const auto target = SimtTarget::cuda(GetParam().first, GetParam().second, 1);
+  const auto compiler = SimtCompiler::create(*target);
+  using Mask = AttentionCode::Mask;
+  for (const AttentionCode &code :
+       {AttentionCode{MORTISE_BF16, 64, 64, Mask::None, false, 4}, {MORTISE_BF16, 128, 128, Mask::None, true, 4},
+        {MORTISE_F16, 128, 128, Mask::Adds, true, 1}, {MORTISE_F16, 24, 40, Mask::Hides, true, 2},
+        {MORTISE_BF16, 8, 8, Mask::Adds, false, 1}}) {
+    const auto function = (*compiler)->compile(code);
+    if (GetParam().first < 8) {
+      ASSERT_FALSE(function);
+      EXPECT_EQ(function.error().code, MORTISE_UNSUPPORTED);
+      continue;
     }
-  });
-  std::filesystem::remove_all(folder);
+    ASSERT_TRUE(function) << function.error().message;
+    EXPECT_EQ(*function, *(*compiler)->compile(code)) << "compiled twice";
+    EXPECT_EQ((*function)->launches[0].threads, 32 * code.subgroups);
+    for (const std::string *text : {&(*function)->code, &(*function)->alignedCode}) {
+      EXPECT_NE(text->find("mma.sync.aligned.m16n8k16.row.col.f32."), std::string::npos) << *text;
+      EXPECT_EQ(text->find("call.uni"), std::string::npos) << *text;
+      EXPECT_EQ(text->find(".local"), std::string::npos) << "values in memory:\n" << *text;
+      EXPECT_EQ(text->find("ld.global.nc.v4") != std::string::npos, text != &(*function)->code);
+    }
+    if (!assembler().empty())
+      assemble(code.name(), **function);
+    if (HasFailure())
+      return;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Chips, PtxTest, testing::ValuesIn(capabilities),
