@@ -353,8 +353,7 @@ Result<Launch> Builder::launchOf(const codegen::Group &group, std::shared_ptr<Fu
     }
     if (argument.kind == codegen::SimtArgument::Scratch) {
       const Dim bytes = launch.function->code().scratchBytes;
-      launch.arguments.push_back(
-          {Launch::Argument::Address, 0, isPacking ? packed(bytes, false) : workspace(bytes)});
+      launch.arguments.push_back({Launch::Argument::Address, 0, isPacking ? packed(bytes, false) : workspace(bytes)});
       continue;
     }
     const bool isOutput = argument.kind == codegen::SimtArgument::Output;

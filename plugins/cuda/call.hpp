@@ -73,10 +73,10 @@ public:
     count = launch.arguments.size();
     for (size_t i = 0; i < count; ++i) {
       const Argument &argument = launch.arguments[i];
-      list[i] = argument.kind == Argument::Address  ? addresses(argument.place)
-                : argument.kind == Argument::Symbol ? static_cast<uint64_t>(addresses.args.symbols[argument.index])
-                                                    : static_cast<uint64_t>(
-                                                          addresses.schedule.numbers[step][argument.index]);
+      list[i] = argument.kind == Argument::Address ? addresses(argument.place)
+                : argument.kind == Argument::Symbol
+                    ? static_cast<uint64_t>(addresses.args.symbols[argument.index])
+                    : static_cast<uint64_t>(addresses.schedule.numbers[step][argument.index]);
       bits |= argument.kind == Argument::Address || argument.kind == Argument::Stride ? list[i] : 0;
       places[i] = &list[i];
     }

@@ -109,9 +109,9 @@ TEST(CudaAttention, SlicesMasksAndHeads) {
     Network net;
     const ValueId packed = net.input(MORTISE_BF16, {2, 40, 128}), mask = net.input(maskType, {2, 1, 1, 40});
     const auto part = [&](int64_t first, int64_t heads) {
-      const ValueId slice =
-          net.op("slice", {packed}, {ints("starts", {0, 0, first}), ints("limits", {2, 40, first + heads * 16}),
-                                     ints("strides", {1, 1, 1})});
+      const ValueId slice = net.op(
+          "slice", {packed},
+          {ints("starts", {0, 0, first}), ints("limits", {2, 40, first + heads * 16}), ints("strides", {1, 1, 1})});
       return split(net, slice, 2, 40, heads, 16);
     };
     net.output(attention(net, part(0, 4), part(64, 2), part(96, 2), mask));
@@ -119,10 +119,10 @@ TEST(CudaAttention, SlicesMasksAndHeads) {
     ASSERT_THAT(call.work, SizeIs(1)) << call.steps;
     const uint64_t x = call.addresses[0], row = 128 * 2, batch = 40 * row, one = maskType == MORTISE_I1 ? 1 : 2;
     EXPECT_THAT(argumentsOf(call.work[0]),
-                ElementsAre(x, x, x, call.addresses[1], call.addresses[2],                 // addresses
-                            4, 2, 40, 40, 0x3f000000,                                      // extents and scale
-                            0, batch, 32, row, 128, batch, 32, row, 192, batch, 32, row,   // q, k and v
-                            0, 4 * 40 * 32, 40 * 32, 32, 0, 40 * one, 0, 0, one));         // result and mask
+                ElementsAre(x, x, x, call.addresses[1], call.addresses[2],               // addresses
+                            4, 2, 40, 40, 0x3f000000,                                    // extents and scale
+                            0, batch, 32, row, 128, batch, 32, row, 192, batch, 32, row, // q, k and v
+                            0, 4 * 40 * 32, 40 * 32, 32, 0, 40 * one, 0, 0, one));       // result and mask
   }
 }
 

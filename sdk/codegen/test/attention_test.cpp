@@ -119,9 +119,7 @@ public:
   void set(Operand operand, int64_t i, double number) {
     setElement(dense->at(operands[operand]->index), dtypeOf(operand), i, number);
   }
-  double get(Operand operand, int64_t i) {
-    return element(dense->at(operands[operand]->index), dtypeOf(operand), i);
-  }
+  double get(Operand operand, int64_t i) { return element(dense->at(operands[operand]->index), dtypeOf(operand), i); }
   int64_t count(Operand operand) const { return elementCount(*operands[operand]->type); }
 
   // Runs the kernel. The result, dense.
@@ -184,7 +182,7 @@ public:
         continue;
       if (!std::isfinite(bound))
         continue; // rounding alone makes an intermediate result finite or not
-      const double distance = std::isfinite(found[i])               ? std::abs(found[i] - want)
+      const double distance = std::isfinite(found[i])                       ? std::abs(found[i] - want)
                               : std::isinf(found[i]) && want * found[i] > 0 ? std::max(0.0, behind - std::abs(want))
                                                                             : INFINITY;
       ASSERT_TRUE(std::isfinite(want) && distance <= bound)
@@ -396,7 +394,8 @@ TEST(Attention, InfiniteValuesOfAllWeights) {
 TEST(Attention, ValuesAtTheEndsOfTheRange) {
   for (const int32_t dtype : dtypes)
     for (const int64_t keys : {1, 70, 300}) {
-      const double top = conformance::largestFinite(dtype), bottom = std::ldexp(1.0, conformance::precisionOf(dtype).lowest);
+      const double top = conformance::largestFinite(dtype),
+                   bottom = std::ldexp(1.0, conformance::precisionOf(dtype).lowest);
       for (const double value : {top, bottom, 7 * bottom}) {
         Attention attention({.queries = 16, .keys = keys, .dtype = dtype});
         for (int64_t i = 0; i < attention.count(Attention::OfV); ++i)
@@ -519,8 +518,9 @@ TEST(Attention, SymbolsAreNumbersOfTheLaunch) {
   for (const Dim &number : call.numbers())
     numbers.push_back(*number.evaluate(symbols));
   const int64_t row = 32, head = 100 * row;
-  EXPECT_EQ(numbers, (std::vector<int64_t>{4, 2, 100, 100, 0x3f000000, 0, 4 * head, head, row, 0, 2 * head, head, row,
-                                           0, 2 * head, head, row, 0, 4 * head, head, row, 0, 100, 0, 0, 1}));
+  EXPECT_EQ(numbers, (std::vector<int64_t>{4,        2,        100,  100, 0x3f000000, 0,        4 * head, head, row,
+                                           0,        2 * head, head, row, 0,          2 * head, head,     row,  0,
+                                           4 * head, head,     row,  0,   100,        0,        0,        1}));
   EXPECT_EQ(numbers.size(), AttentionNumber::count(call.code));
   EXPECT_EQ(*call.bytes().evaluate(symbols), 2 * (4 + 2 + 2 + 4) * head + 2 * 100);
   EXPECT_EQ(*call.flops().evaluate(symbols), 2 * 4 * 100 * 100 * 2 * (16 + 16));

@@ -233,9 +233,9 @@ void poisonShared(mlir::ModuleOp module) {
     mlir::OpBuilder b(module.getContext());
     const llvm::APInt ones = llvm::APInt::getAllOnes(element.getIntOrFloatBitWidth());
     const auto floats = llvm::dyn_cast<mlir::FloatType>(element);
-    const mlir::Attribute bits = floats ? mlir::Attribute(b.getFloatAttr(
-                                              element, llvm::APFloat(floats.getFloatSemantics(), ones)))
-                                        : mlir::Attribute(b.getIntegerAttr(element, ones));
+    const mlir::Attribute bits =
+        floats ? mlir::Attribute(b.getFloatAttr(element, llvm::APFloat(floats.getFloatSemantics(), ones)))
+               : mlir::Attribute(b.getIntegerAttr(element, ones));
     const auto type = mlir::RankedTensorType::get({static_cast<int64_t>(array.getNumElements())}, element);
     global.setValueAttr(mlir::DenseElementsAttr::get(type, bits));
   }
@@ -279,10 +279,10 @@ struct Emulator::Impl {
     EmulatedFunction::Kernel kernel;
     kernel.threads = code.subgroups * target.subgroup;
     for (const unsigned alignment : {1U, function.alignment}) {
-      auto made = make(
-          [&](const EmulatedMachine &machine, mlir::ModuleOp module, const Instructions &instructions,
-              const std::string &name) { emitAttention(code, machine, instructions, name, alignment, module); },
-          kernel.synchronises);
+      auto made =
+          make([&](const EmulatedMachine &machine, mlir::ModuleOp module, const Instructions &instructions,
+                   const std::string &name) { emitAttention(code, machine, instructions, name, alignment, module); },
+               kernel.synchronises);
       if (!made)
         return made.error();
       (alignment == 1 ? kernel.entry : kernel.alignedEntry) = *made;

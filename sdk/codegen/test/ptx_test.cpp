@@ -33,8 +33,7 @@ std::string assembler() {
   return "";
 }
 
-constexpr const char *noAssembler =
-    "no ptxas in PATH: install nvidia-cuda-nvcc==13.0.88 (PyPI), or set MORTISE_PTXAS";
+constexpr const char *noAssembler = "no ptxas in PATH: install nvidia-cuda-nvcc==13.0.88 (PyPI), or set MORTISE_PTXAS";
 
 class PtxTest : public testing::TestWithParam<std::pair<int, int>> {
 protected:
@@ -151,10 +150,11 @@ TEST_P(PtxTest, AttentionsAreProductsOfMatrices) {
   const auto target = SimtTarget::cuda(GetParam().first, GetParam().second, 1);
   const auto compiler = SimtCompiler::create(*target);
   using Mask = AttentionCode::Mask;
-  for (const AttentionCode &code :
-       {AttentionCode{MORTISE_BF16, 64, 64, Mask::None, false, 4}, {MORTISE_BF16, 128, 128, Mask::None, true, 4},
-        {MORTISE_F16, 128, 128, Mask::Adds, true, 1}, {MORTISE_F16, 24, 40, Mask::Hides, true, 2},
-        {MORTISE_BF16, 8, 8, Mask::Adds, false, 1}}) {
+  for (const AttentionCode &code : {AttentionCode{MORTISE_BF16, 64, 64, Mask::None, false, 4},
+                                    {MORTISE_BF16, 128, 128, Mask::None, true, 4},
+                                    {MORTISE_F16, 128, 128, Mask::Adds, true, 1},
+                                    {MORTISE_F16, 24, 40, Mask::Hides, true, 2},
+                                    {MORTISE_BF16, 8, 8, Mask::Adds, false, 1}}) {
     const auto function = (*compiler)->compile(code);
     if (GetParam().first < 8) {
       ASSERT_FALSE(function);

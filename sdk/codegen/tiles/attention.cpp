@@ -21,6 +21,9 @@ namespace {
 constexpr unsigned keysAtOnce = 64;
 constexpr unsigned vectorBytes = 16, vectorElements = 8;
 constexpr unsigned atOnce = 8; // vectors that a thread reads before it stores them
+// Of a tile, in registers of a thread: as many may be read before it waits for the others to have done with the tile
+// before, and as many a tile ahead.
+constexpr unsigned mostWords = 64, mostWordsAhead = 32;
 constexpr double log2e = 1.4426950408889634;
 
 unsigned rounded(unsigned number, unsigned divisor) { return (number + divisor - 1) / divisor * divisor; }
@@ -32,7 +35,9 @@ public:
       : code(code), machine(machine), isAligned(alignment >= vectorBytes), module(module), b(builder),
         c(builder, builder.getUnknownLoc(), 1, instructions), threads(code.subgroups * machine.subgroup()),
         depthSteps(rounded(code.depth, 16) / 16), keyStride(depthSteps * 8 + 4), tiles(code.width / 8),
-        valueStride(code.width % 16 ? code.width : code.width + 8) {}
+        valueStride(code.width % 16 ? code.width : code.width + 8), keyItems(keysAtOnce * code.depth / vectorElements),
+        valueItems(keysAtOnce / 2 * code.width / vectorElements),
+        words(keyItems % threads || valueItems % threads ? ~0U : (keyItems * 4 + valueItems * 8) / threads) {}
   void emit(StringRef name);
 
 private:
@@ -52,6 +57,7 @@ private:
     Values sums;                          // of weighted values: per 8 columns four, as multiply has them
     std::array<Value, 2> largest, totals; // per query: the largest score; this thread's part of the sum of weights
     std::array<Value, 2> sees;            // whether the mask lets this thread see a key; null where there is no mask
+    Values ahead;                         // this thread's words of the tile, where it has read them already
     Values list() const;
     State like(ValueRange values) const;
   };
@@ -93,8 +99,17 @@ private:
   void readQueries();
   void forShare(unsigned items, unsigned most, llvm::function_ref<void(ArrayRef<Value>)> body);
   void clearPadding();
-  void shareKeys(Value first);
-  void shareValues(Value first);
+  struct Item { // a vector of a row of k, or of two neighbouring rows of v
+    Value row, vector;
+  };
+  Item itemOf(Value number, unsigned rowElements);
+  Values readKey(Value first, const Item &item);
+  void shareKey(const Item &item, ArrayRef<Value> words);
+  Values readValues(Value first, const Item &item);
+  void shareValues(Value first, const Item &item, ArrayRef<Value> words);
+  Values readShare(Value first);
+  void share(Value first, ArrayRef<Value> words);
+  void readAndShare(Value first);
   Values takeOutNotFinite(Values words, Value first);
   Value isHidden(const Query &query, Value key);
   Value maskAt(const Query &query, Value key, Type type);
@@ -123,6 +138,8 @@ private:
   const unsigned keyStride;   // words of 2 elements; 4 times an odd number, so that threads of a read have other banks
   const unsigned tiles;       // of 8 columns of values
   const unsigned valueStride; // words, each of which has the elements of two neighbouring keys; 8 times an odd number
+  const unsigned keyItems, valueItems; // of a tile
+  const unsigned words;                // of a thread's items; ~0: threads have different numbers of them
 
   SmallVector<Value> numbers; // i64
   Value keys, thread;         // i32
@@ -201,6 +218,12 @@ void AttentionKernel::emit(StringRef name) {
   clearPadding();
   State state;
   state.sums.assign(size_t(tiles) * 4, float32(0));
+  if (words <= mostWordsAhead) {
+    const SmallVector<Type> wordTypes(words, b.getI32Type());
+    state.ahead = choose(
+        c.compareI(I::sgt, keys, number(0)), wordTypes, [&] { return readShare(number(0)); },
+        [&] { return Values(words, number(0)); });
+  }
   state.largest.fill(float32(-std::numeric_limits<double>::infinity()));
   state.totals.fill(float32(0));
   if (hasMask)
@@ -208,9 +231,8 @@ void AttentionKernel::emit(StringRef name) {
   Value end = keys;
   if (code.causal && code.mask != AttentionCode::Mask::Adds) // see isHidden
     end = c.two<arith::MinSIOp>(end, add(firstQuery, code.blockQueries()));
-  const Values last =
-      forEach(number(0), end, number(keysAtOnce), state.list(),
-              [&](Value first, ValueRange before) { return tile(first, state.like(before)).list(); });
+  const Values last = forEach(number(0), end, number(keysAtOnce), state.list(),
+                              [&](Value first, ValueRange before) { return tile(first, state.like(before)).list(); });
   store(state.like(last));
   LLVM::ReturnOp::create(b, c.loc, ValueRange());
 }
@@ -221,6 +243,7 @@ AttentionKernel::Values AttentionKernel::State::list() const {
   all.append(totals.begin(), totals.end());
   if (sees[0])
     all.append(sees.begin(), sees.end());
+  all.append(ahead);
   return all;
 }
 
@@ -230,8 +253,12 @@ AttentionKernel::State AttentionKernel::State::like(ValueRange values) const {
   values = values.drop_front(sums.size());
   state.largest = {values[0], values[1]};
   state.totals = {values[2], values[3]};
-  if (sees[0])
-    state.sees = {values[4], values[5]};
+  values = values.drop_front(4);
+  if (sees[0]) {
+    state.sees = {values[0], values[1]};
+    values = values.drop_front(2);
+  }
+  state.ahead.assign(values.begin(), values.end());
   return state;
 }
 
@@ -291,8 +318,8 @@ void AttentionKernel::enter(Block *start, StringRef name) {
 
 AttentionKernel::Tensor AttentionKernel::tensorOf(unsigned argument, uint32_t first, Value batch, Value head) {
   Value address = b.getBlock()->getArgument(argument);
-  Value bytes = c.addI(number64(first), c.addI(c.mulI(wide(batch), number64(first + 1)),
-                                               c.mulI(wide(head), number64(first + 2))));
+  Value bytes = c.addI(number64(first),
+                       c.addI(c.mulI(wide(batch), number64(first + 1)), c.mulI(wide(head), number64(first + 2))));
   return {moved(address, bytes), number64(first + 3)};
 }
 
@@ -378,54 +405,93 @@ static Value vectorOf(Code &c, ArrayRef<Value> words) {
   return vector;
 }
 
+AttentionKernel::Item AttentionKernel::itemOf(Value item, unsigned rowElements) {
+  const unsigned vectors = rowElements / vectorElements;
+  return {c.two<arith::DivUIOp>(item, number(vectors)), c.two<arith::RemUIOp>(item, number(vectors))};
+}
+
 // Rows behind the last one are copies of it: their scores are not used, and their weights are 0.
-void AttentionKernel::shareKeys(Value first) {
-  const unsigned vectors = code.depth / vectorElements; // of a row
-  forShare(keysAtOnce * vectors, atOnce, [&](ArrayRef<Value> items) {
-    SmallVector<std::pair<Values, Value>> all;
+AttentionKernel::Values AttentionKernel::readKey(Value first, const Item &item) {
+  Value key = c.two<arith::MinSIOp>(c.addI(first, item.row), add(keys, -1));
+  return readVector(moved(rowOf(k, key), wide(c.mulI(item.vector, number(vectorBytes)))));
+}
+
+void AttentionKernel::shareKey(const Item &item, ArrayRef<Value> words) {
+  Value to = c.addI(c.mulI(item.row, number(keyStride)), c.mulI(item.vector, number(4)));
+  LLVM::StoreOp::create(b, c.loc, vectorOf(c, words), place(keyWords, to), vectorBytes);
+}
+
+AttentionKernel::Values AttentionKernel::readValues(Value first, const Item &item) {
+  Values words;
+  for (const unsigned odd : {0, 1}) {
+    Value key = c.addI(first, add(shifted(item.row, 1, true), odd));
+    key = c.two<arith::MinSIOp>(key, add(keys, -1));
+    words.append(readVector(moved(rowOf(v, key), wide(c.mulI(item.vector, number(vectorBytes))))));
+  }
+  return words;
+}
+
+void AttentionKernel::shareValues(Value first, const Item &item, ArrayRef<Value> words) {
+  const ArrayRef<Value> even = words.take_front(4), odd = words.drop_front(4); // keys
+  Values pairs;
+  for (size_t i = 0; i < 4; ++i) {
+    pairs.push_back(c.orI(c.andI(even[i], number(0xffff)), shifted(odd[i], 16, true)));
+    pairs.push_back(c.orI(shifted(even[i], 16, false), c.andI(odd[i], number(0xffff0000))));
+  }
+  pairs = takeOutNotFinite(std::move(pairs), first);
+  Value to = c.addI(c.mulI(item.row, number(valueStride)), c.mulI(item.vector, number(vectorElements)));
+  for (const unsigned half : {0, 1})
+    LLVM::StoreOp::create(b, c.loc, vectorOf(c, ArrayRef(pairs).slice(size_t(half) * 4, 4)),
+                          place(valueWords, add(to, half * 4)), vectorBytes);
+}
+
+// All words of this thread, and where they belong.
+AttentionKernel::Values AttentionKernel::readShare(Value first) {
+  Values all;
+  forShare(keyItems, keyItems, [&](ArrayRef<Value> items) {
+    for (Value item : items)
+      all.append(readKey(first, itemOf(item, code.depth)));
+  });
+  forShare(valueItems, valueItems, [&](ArrayRef<Value> items) {
+    for (Value item : items)
+      all.append(readValues(first, itemOf(item, code.width)));
+  });
+  return all;
+}
+void AttentionKernel::share(Value first, ArrayRef<Value> words) {
+  forShare(keyItems, keyItems, [&](ArrayRef<Value> items) {
     for (Value item : items) {
-      Value row = c.two<arith::DivUIOp>(item, number(vectors)), vector = c.two<arith::RemUIOp>(item, number(vectors));
-      Value key = c.two<arith::MinSIOp>(c.addI(first, row), add(keys, -1));
-      Value address = moved(rowOf(k, key), wide(c.mulI(vector, number(vectorBytes))));
-      Value to = c.addI(c.mulI(row, number(keyStride)), c.mulI(vector, number(4)));
-      all.emplace_back(readVector(address), to);
+      shareKey(itemOf(item, code.depth), words.take_front(4));
+      words = words.drop_front(4);
     }
-    for (const auto &[words, to] : all)
-      LLVM::StoreOp::create(b, c.loc, vectorOf(c, words), place(keyWords, to), vectorBytes);
+  });
+  forShare(valueItems, valueItems, [&](ArrayRef<Value> items) {
+    for (Value item : items) {
+      shareValues(first, itemOf(item, code.width), words.take_front(8));
+      words = words.drop_front(8);
+    }
   });
 }
 
-void AttentionKernel::shareValues(Value first) {
-  const unsigned vectors = code.width / vectorElements;
-  forShare(keysAtOnce / 2 * vectors, atOnce / 2, [&](ArrayRef<Value> items) {
-    struct Item {
-      Values even, odd; // keys
-      Value to;
-    };
-    SmallVector<Item> all;
-    for (Value item : items) {
-      Value row = c.two<arith::DivUIOp>(item, number(vectors)), vector = c.two<arith::RemUIOp>(item, number(vectors));
-      Item read;
-      for (const unsigned odd : {0, 1}) {
-        Value key = c.addI(first, add(shifted(row, 1, true), odd));
-        key = c.two<arith::MinSIOp>(key, add(keys, -1));
-        (odd ? read.odd : read.even) =
-            readVector(moved(rowOf(v, key), wide(c.mulI(vector, number(vectorBytes)))));
-      }
-      read.to = c.addI(c.mulI(row, number(valueStride)), c.mulI(vector, number(vectorElements)));
-      all.push_back(std::move(read));
+// The same, some at a time.
+void AttentionKernel::readAndShare(Value first) {
+  forShare(keyItems, atOnce, [&](ArrayRef<Value> items) {
+    SmallVector<std::pair<Item, Values>> all;
+    for (Value number : items) {
+      const Item item = itemOf(number, code.depth);
+      all.emplace_back(item, readKey(first, item));
     }
-    for (const Item &item : all) {
-      Values words;
-      for (size_t i = 0; i < 4; ++i) {
-        words.push_back(c.orI(c.andI(item.even[i], number(0xffff)), shifted(item.odd[i], 16, true)));
-        words.push_back(c.orI(shifted(item.even[i], 16, false), c.andI(item.odd[i], number(0xffff0000))));
-      }
-      words = takeOutNotFinite(std::move(words), first);
-      for (const unsigned half : {0, 1})
-        LLVM::StoreOp::create(b, c.loc, vectorOf(c, ArrayRef(words).slice(half * 4, 4)),
-                              place(valueWords, add(item.to, half * 4)), vectorBytes);
+    for (const auto &[item, words] : all)
+      shareKey(item, words);
+  });
+  forShare(valueItems, atOnce / 2, [&](ArrayRef<Value> items) {
+    SmallVector<std::pair<Item, Values>> all;
+    for (Value number : items) {
+      const Item item = itemOf(number, code.width);
+      all.emplace_back(item, readValues(first, item));
     }
+    for (const auto &[item, words] : all)
+      shareValues(first, item, words);
   });
 }
 
@@ -660,10 +726,14 @@ void AttentionKernel::addNotFinite(Value first, ArrayRef<Value> weights, State &
 // ---- A tile, and the end
 
 AttentionKernel::State AttentionKernel::tile(Value first, State state) {
+  if (words <= mostWords && words > mostWordsAhead)
+    state.ahead = readShare(first);
   machine.barrier(c); // all have done with the tile before
-  shareKeys(first);
-  shareValues(first);
+  words <= mostWords ? share(first, state.ahead) : readAndShare(first);
+  state.ahead.clear();
   machine.barrier(c);
+  if (words <= mostWordsAhead)
+    state.ahead = readShare(add(first, keysAtOnce)); // behind the end the last row
   const Values scores = scoresOf(first, state), weights = weightsOf(scores, state);
   addValues(weights, state);
   Value last = LLVM::LoadOp::create(b, c.loc, b.getI32Type(), notFinite);

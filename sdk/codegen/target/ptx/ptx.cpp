@@ -53,9 +53,7 @@ public:
     return list;
   }
   // Within 2 ULP, by the manual of PTX.
-  Value exp2(Code &c, Value x) const override {
-    return call(c, "llvm.nvvm.ex2.approx.f32", c.b.getF32Type(), {x});
-  }
+  Value exp2(Code &c, Value x) const override { return call(c, "llvm.nvvm.ex2.approx.f32", c.b.getF32Type(), {x}); }
 
 private:
   static Value call(Code &c, const char *name, Type type, ValueRange arguments) {

@@ -12,11 +12,11 @@ struct SimtTarget;
 
 // What the code depends on.
 struct AttentionCode {
-  enum class Mask : uint8_t { None, Hides, Adds };              // of i1, or of the element type
-  static constexpr unsigned queries = 16;                       // of a subgroup
-  static constexpr unsigned mostSubgroups = 4, mostSize = 128;  // of a block; of a vector
-  int32_t dtype = MORTISE_BF16;                                 // or MORTISE_F16
-  unsigned depth = 0, width = 0;                                // elements of a query or key, and of a value
+  enum class Mask : uint8_t { None, Hides, Adds };             // of i1, or of the element type
+  static constexpr unsigned queries = 16;                      // of a subgroup
+  static constexpr unsigned mostSubgroups = 4, mostSize = 128; // of a block; of a vector
+  int32_t dtype = MORTISE_BF16;                                // or MORTISE_F16
+  unsigned depth = 0, width = 0;                               // elements of a query or key, and of a value
   Mask mask = Mask::None;
   bool causal = false;
   unsigned subgroups = 1; // of a block

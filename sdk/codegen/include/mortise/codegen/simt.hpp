@@ -70,7 +70,7 @@ struct SimtArgument {
 // A kernel. Its one-dimensional grid has `blocks` blocks of `threads` threads; with 0 blocks there is nothing to do.
 struct SimtLaunch {
   std::string entry; // its name in the code
-  Dim blocks = 1; // those of an attention come with its launch
+  Dim blocks = 1;    // those of an attention come with its launch
   unsigned threads = 1;
   Dim iterations = 0; // of all loops of a thread together, at most; there are drivers that end them
 };
