@@ -5,7 +5,6 @@
 #include "window.hpp"
 
 #include <algorithm>
-#include <ranges>
 
 namespace mortise::cuda {
 
@@ -51,35 +50,38 @@ std::vector<uint32_t> Builder::originsOf(const std::vector<uint32_t> &nodes) con
 
 // ---- Library calls
 
+// Where the first of these views' operand lies if the last one's result is dense.
+std::optional<View> Builder::writtenThrough(const std::vector<uint32_t> &views) const {
+  std::optional<View> view = denseView(*region.nodes[views.back()]->results[0]);
+  for (size_t i = views.size(); view && i-- > 0;) {
+    const MortiseNode &node = *region.nodes[views[i]];
+    view = viewBack(node, *view, dimsOf(*node.operands[0]->type));
+  }
+  return view;
+}
+
 // Frontends reshape what linear layers return: the library writes the output itself. So it does where channels last are
 // channels first as well. They transpose what attention returns, and reshape it for the product that follows: its
 // kernel writes it as it is read.
 void Builder::writeThroughViews(Call &call, const std::vector<const MortiseNode *> &soleUsers) const {
   const bool isAttention = isOp(*call.node, Op::Attention);
+  const auto staysDense = [&](const MortiseNode &node) {
+    const std::optional<View> view = viewThrough(node, denseView(*node.operands[0]));
+    return view && detail::isDense<Dim>(view->dims, view->strides);
+  };
   std::vector<uint32_t> nodes;
   for (uint32_t value = call.target; !isOutput(value);) {
     const MortiseNode *user = soleUsers[value];
-    if (!user || !isOp(*user, Op::Reshape, Op::Transpose))
-      return;
-    const std::optional<View> view = viewThrough(*user, denseView(*region.values[value]));
-    if (!isAttention && (!view || !detail::isDense<Dim>(view->dims, view->strides)))
+    if (!user || !isOp(*user, Op::Reshape, Op::Transpose) || (!isAttention && !staysDense(*user)))
       return;
     nodes.push_back(user->index);
     value = user->results[0]->index;
-    if (!isAttention && !isOutput(value))
-      continue;
-    View result = denseView(*region.values[value]);
-    for (const uint32_t node : std::views::reverse(nodes)) {
-      const MortiseNode &through = *region.nodes[node];
-      const std::optional<View> back = viewBack(through, result, dimsOf(*through.operands[0]->type));
-      if (!back)
-        return;
-      result = *back;
-    }
-    if (isAttention && !codegen::suitsAttention(result))
+    std::optional<View> result;
+    if (isAttention ? !(result = writtenThrough(nodes)) || !codegen::suitsAttention(*result) : !isOutput(value))
       continue;
     call.target = value;
-    call.result = std::move(result);
+    if (result)
+      call.result = std::move(*result);
     call.nodes = {call.node->index};
     call.nodes.insert(call.nodes.end(), nodes.begin(), nodes.end());
   }

@@ -27,7 +27,7 @@ private:
     const MortiseNode *node = nullptr;
     std::vector<uint32_t> nodes; // with views of the result
     uint32_t target = 0;         // the value that it writes
-    View result;                 // of the node, in the target's memory
+    View result;                 // of an attention, in the target's memory
     std::vector<View> operands;  // those that there are, as they are read
     std::optional<codegen::AttentionCall> attention;
     std::shared_ptr<Function> function; // of the attention
@@ -39,6 +39,7 @@ private:
   };
 
   void readCalls();
+  std::optional<View> writtenThrough(const std::vector<uint32_t> &views) const;
   void writeThroughViews(Call &call, const std::vector<const MortiseNode *> &soleUsers) const;
   Result<bool> chooseOperands(const Call &call, const std::function<View(uint32_t)> &viewOf);
   Result<bool> chooseProductOperands(const Call &call, const std::function<View(uint32_t)> &viewOf);

@@ -208,6 +208,7 @@ TEST(CudaAttention, LengthsAreNumbersOfTheLaunch) {
     const uint64_t queries = std::stoull(call.work[0].substr(call.work[0].find("threads=") + 8)) / 2;
     EXPECT_THAT(call.work[0], HasSubstr("blocks=" + std::to_string(8 * ((rows + queries - 1) / queries)) + " "));
   }
+  EXPECT_THROW((void)seen(graph, {INT64_C(1) << 31}), Failed);
 }
 
 // Recorded launches get the addresses of each call, and keep their numbers.
