@@ -76,12 +76,12 @@ void Builder::writeThroughViews(Call &call, const std::vector<const MortiseNode 
       return;
     nodes.push_back(user->index);
     value = user->results[0]->index;
-    std::optional<View> result;
-    if (isAttention ? !(result = writtenThrough(nodes)) || !codegen::suitsAttention(*result) : !isOutput(value))
+    const std::optional<View> result = isAttention ? writtenThrough(nodes) : std::nullopt;
+    if (isAttention ? !result || !codegen::suitsAttention(*result) : !isOutput(value))
       continue;
     call.target = value;
     if (result)
-      call.result = std::move(*result);
+      call.result = *result;
     call.nodes = {call.node->index};
     call.nodes.insert(call.nodes.end(), nodes.begin(), nodes.end());
   }

@@ -164,9 +164,8 @@ Result<void> Kernel::addLaunch(Schedule &schedule, const Step &step, size_t numb
     constexpr int64_t most = INT32_MAX - 256; // positions are i32, and go to the end of a tile
     for (const uint32_t which : {codegen::AttentionNumber::Queries, codegen::AttentionNumber::Keys})
       if ((*numbers)[which] > most)
-        return Error{MORTISE_UNSUPPORTED, "expected at most " + std::to_string(most) +
-                                              " queries and keys, found " + std::to_string((*numbers)[which]) +
-                                              "; run the graph on smaller tensors"};
+        return Error{MORTISE_UNSUPPORTED, "expected at most " + std::to_string(most) + " queries and keys, found " +
+                                              std::to_string((*numbers)[which]) + "; run the graph on smaller tensors"};
     schedule.numbers[number] = std::move(*numbers);
   }
   // What explain shows may be missing.

@@ -47,7 +47,7 @@ protected:
       std::ofstream(folder / "kernel.ptx") << *code;
       const std::string command = assembler() + " -arch=sm_" + std::to_string(major * 10 + minor) + " -o " +
                                   (folder / "kernel.cubin").string() + " " + (folder / "kernel.ptx").string();
-      EXPECT_EQ(std::system(command.c_str()), 0) << name << "\n" << *code; // NOLINT(cert-env33-c)
+      EXPECT_EQ(std::system(command.c_str()), 0) << name << "\n" << *code; // NOLINT(*-command-processor,cert-env33-c)
     }
     std::filesystem::remove_all(folder);
   }
