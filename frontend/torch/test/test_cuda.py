@@ -57,6 +57,27 @@ def test_attention(dtype, causal):
         assert_near_f64(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal), (q, k, v))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("mask", ["none", "causal", "boolean", "added"])
+@pytest.mark.parametrize("queries, keys, depth", [(48, 48, 64), (77, 200, 128), (512, 512, 64), (300, 40, 80)])
+@torch.no_grad()
+def test_attention_in_one_kernel(dtype, mask, queries, keys, depth):
+    """Through the transposes that stand around it, which take no kernel."""
+    heads = 4
+    q, k, v = (torch.randn(2, rows, heads * depth, device="cuda", dtype=dtype) for rows in (queries, keys, keys))
+    seen = torch.rand(2, 1, 1, keys, device="cuda") < 0.7
+    bias = torch.randn(1, heads, queries, keys, device="cuda", dtype=dtype)
+
+    def attention(q, k, v):
+        q, k, v = (x.view(2, -1, heads, depth).transpose(1, 2) for x in (q, k, v))
+        given = {"none": None, "causal": None, "boolean": seen, "added": bias.to(q.dtype)}[mask]
+        y = F.scaled_dot_product_attention(q, k, v, given, is_causal=mask == "causal")
+        return y.transpose(1, 2).reshape(2, queries, heads * depth)
+
+    compiled = assert_near_f64(attention, (q, k, v))
+    assert set(torch_mortise.explain(compiled, q, k, v).report["time_share"]) == {"cuda.attention"}
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("shape", [(2, 30, 64, 96), (1, 1, 33, 7), (1, 500, 768, 3072)])
 def test_products_with_a_bias(dtype, shape):
