@@ -420,6 +420,19 @@ TEST(Attention, LargeScores) {
     }
 }
 
+// Errors of the hardware's sums, which go one way, do not add up along the keys.
+TEST(Attention, ManyKeys) {
+  for (const int32_t dtype : dtypes) {
+    Attention attention({.queries = 16, .keys = 20000, .dtype = dtype});
+    attention.fill(Attention::OfQ, 0, 0.1);
+    for (int64_t i = 0; i < attention.count(Attention::OfV); ++i)
+      attention.set(Attention::OfV, i, 1 + std::abs(attention.get(Attention::OfV, i)));
+    attention.check();
+    if (HasFatalFailure())
+      return;
+  }
+}
+
 // What no query sees has no effect.
 TEST(Attention, HiddenValuesHaveNoEffect) {
   for (const int32_t dtype : dtypes)

@@ -76,7 +76,8 @@ public:
     return other;
   }
 
-  // This thread's four results of a product of matrices. Each product is rounded to f32, and their sum once.
+  // This thread's four results of a product of matrices. Each product is rounded to f32; their sum towards 0, as
+  // hardware does.
   void multiply(int32_t dtype, const Fragments &mine, float *results) {
     const unsigned me = thread, first = me / 32 * 32, group = me % 32 / 4, pair = me % 4;
     // Two sets by turns, so that one wait suffices: nobody writes a set before all have read it.
@@ -99,6 +100,8 @@ public:
         sum += lhs * rhs;
       }
       results[i] = static_cast<float>(sum);
+      if (std::isfinite(sum) && std::abs(static_cast<double>(results[i])) > std::abs(sum))
+        results[i] = std::nextafter(results[i], 0.0F);
     }
   }
 

@@ -42,6 +42,7 @@ public:
 
 private:
   using Values = SmallVector<Value>;
+  using PerQuery = std::array<Value, 2>; // of the thread's two
   // A query that the thread has a part of: of two rows of its subgroup's tile.
   struct Query {
     Value position; // i32; the last one where the row lies behind it
@@ -54,10 +55,11 @@ private:
   };
   // What goes from tile to tile.
   struct State {
-    Values sums;                          // of weighted values: per 8 columns four, as multiply has them
-    std::array<Value, 2> largest, totals; // per query: the largest score; this thread's part of the sum of weights
-    std::array<Value, 2> sees;            // whether the mask lets this thread see a key; null where there is no mask
-    Values ahead;                         // this thread's words of the tile, where it has read them already
+    Values sums;      // of weighted values: per 8 columns four, as multiply has them
+    PerQuery largest; // score
+    PerQuery totals;  // this thread's part of the sum of weights
+    PerQuery sees;    // whether the mask lets this thread see a key; null where there is no mask
+    Values ahead;     // this thread's words of the tile, where it has read them already
     Values list() const;
     State like(ValueRange values) const;
   };
@@ -114,9 +116,9 @@ private:
   Value isHidden(const Query &query, Value key);
   Value maskAt(const Query &query, Value key, Type type);
   Values scoresOf(Value first, State &state);
-  Values weightsOf(ArrayRef<Value> scores, State &state);
+  Values weightsOf(ArrayRef<Value> scores, PerQuery &factors, State &state);
   SmallVector<Values> partsOf(ArrayRef<Value> weights);
-  void addValues(ArrayRef<Value> weights, State &state);
+  void addValues(ArrayRef<Value> weights, const PerQuery &factors, State &state);
   void addNotFinite(Value first, ArrayRef<Value> weights, State &state);
   State tile(Value first, State state);
   void store(const State &state);
@@ -583,11 +585,11 @@ AttentionKernel::Values AttentionKernel::scoresOf(Value first, State &state) {
 
 // ---- Weights
 
-// Takes the new largest scores into account.
-AttentionKernel::Values AttentionKernel::weightsOf(ArrayRef<Value> scores, State &state) {
+// `factors`: of what was weighted before, because of the new largest scores.
+AttentionKernel::Values AttentionKernel::weightsOf(ArrayRef<Value> scores, PerQuery &factors, State &state) {
   const double infinity = std::numeric_limits<double>::infinity();
   const auto larger = [&](Value x, Value y) { return c.two<arith::MaxNumFOp>(x, y); }; // NaN is seen in the total
-  std::array<Value, 2> bases, factors;
+  PerQuery bases;
   for (unsigned query = 0; query < 2; ++query) {
     Value largest = state.largest[query], mine;
     for (size_t i = 0; i < scores.size(); ++i)
@@ -601,8 +603,6 @@ AttentionKernel::Values AttentionKernel::weightsOf(ArrayRef<Value> scores, State
     state.largest[query] = now;
     state.totals[query] = c.mul(state.totals[query], factors[query]);
   }
-  for (size_t i = 0; i < state.sums.size(); ++i)
-    state.sums[i] = c.mul(state.sums[i], factors[queryOf(i)]);
   Values weights;
   for (size_t i = 0; i < scores.size(); ++i) {
     const unsigned query = queryOf(i);
@@ -644,27 +644,34 @@ SmallVector<AttentionKernel::Values> AttentionKernel::partsOf(ArrayRef<Value> we
 
 // ---- Values
 
-void AttentionKernel::addValues(ArrayRef<Value> weights, State &state) {
+// The products of a tile are added to those before by an instruction that rounds to nearest: that of matrices does not,
+// and its errors would add up along the keys.
+void AttentionKernel::addValues(ArrayRef<Value> weights, const PerQuery &factors, State &state) {
   constexpr unsigned together = 4; // tiles, so that an instruction does not wait for the one before
   Type i32 = b.getI32Type();
   Value at = c.addI(c.mulI(shifted(pair, 1, false), number(valueStride)), group);
-  for (unsigned step = 0; step < keysAtOnce / 16; ++step) {
-    const SmallVector<Values> parts = partsOf(weights.slice(size_t(step) * 8, 8));
-    for (unsigned from = 0; from < tiles; from += together) {
-      const unsigned to = std::min(from + together, tiles);
-      SmallVector<Values> words;
-      for (unsigned tile = from; tile < to; ++tile) {
-        words.emplace_back();
+  SmallVector<SmallVector<Values>> parts; // per 16 keys
+  for (unsigned step = 0; step < keysAtOnce / 16; ++step)
+    parts.push_back(partsOf(weights.slice(size_t(step) * 8, 8)));
+  for (unsigned from = 0; from < tiles; from += together) {
+    const unsigned count = std::min(together, tiles - from);
+    Values sums(size_t(count) * 4, float32(0));
+    for (unsigned step = 0; step < parts.size(); ++step) {
+      SmallVector<Values> words(count);
+      for (unsigned tile = 0; tile < count; ++tile)
         for (const unsigned half : {0, 1})
-          words.back().push_back(LLVM::LoadOp::create(
+          words[tile].push_back(LLVM::LoadOp::create(
               b, c.loc, i32,
-              place(valueWords, add(at, int64_t(step * 8 + half * 4) * valueStride + int64_t(tile) * 8))));
-      }
-      for (const Values &part : parts)
-        for (unsigned tile = from; tile < to; ++tile) {
-          const auto mine = MutableArrayRef(state.sums).slice(size_t(tile) * 4, 4);
-          llvm::copy(machine.multiply(c, code.dtype, part, words[tile - from], mine), mine.begin());
+              place(valueWords, add(at, int64_t(step * 8 + half * 4) * valueStride + int64_t(from + tile) * 8))));
+      for (const Values &part : parts[step])
+        for (unsigned tile = 0; tile < count; ++tile) {
+          const auto mine = MutableArrayRef(sums).slice(size_t(tile) * 4, 4);
+          llvm::copy(machine.multiply(c, code.dtype, part, words[tile], mine), mine.begin());
         }
+    }
+    for (size_t i = 0; i < sums.size(); ++i) {
+      Value &sum = state.sums[size_t(from) * 4 + i];
+      sum = c.fma(sum, factors[queryOf(i)], sums[i]);
     }
   }
 }
@@ -707,7 +714,7 @@ void AttentionKernel::addNotFinite(Value first, ArrayRef<Value> weights, State &
         Value bit = c.andI(arith::ShRUIOp::create(b, c.loc, bits[query][kind][half], offset), number(1));
         return c.compareI(I::ne, bit, number(0));
       };
-      std::array<Value, 2> seen = {isSet(0, Seen), isSet(1, Seen)}, weighs = {isSet(0, Weighs), isSet(1, Weighs)};
+      const PerQuery seen = {isSet(0, Seen), isSet(1, Seen)}, weighs = {isSet(0, Weighs), isSet(1, Weighs)};
       for (unsigned i = 0; i < tiles * 4; ++i) {
         const unsigned query = queryOf(i);
         Value element = read(moved(row, int64_t(i / 4) * 16 + int64_t(i % 2) * 2), b.getI16Type(), 2);
@@ -734,8 +741,9 @@ AttentionKernel::State AttentionKernel::tile(Value first, State state) {
   machine.barrier(c);
   if (words <= mostWordsAhead)
     state.ahead = readShare(add(first, keysAtOnce)); // behind the end the last row
-  const Values scores = scoresOf(first, state), weights = weightsOf(scores, state);
-  addValues(weights, state);
+  PerQuery factors;
+  const Values scores = scoresOf(first, state), weights = weightsOf(scores, factors, state);
+  addValues(weights, factors, state);
   Value last = LLVM::LoadOp::create(b, c.loc, b.getI32Type(), notFinite);
   const SmallVector<Type> types(state.sums.size(), b.getF32Type());
   state.sums = choose(
