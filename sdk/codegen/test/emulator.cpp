@@ -251,7 +251,7 @@ struct Emulator::Impl {
   std::unique_ptr<Session> session = std::move(*Session::create());
   Lowering lowering;
   std::map<std::string, EmulatedFunction> known;
-  std::map<AttentionCode, EmulatedFunction> attentions;
+  std::map<std::pair<AttentionCode, unsigned>, EmulatedFunction::Kernel> attentions; // by alignment, too
   const SimtTarget target;
   size_t serial = 0;
 
@@ -276,22 +276,17 @@ struct Emulator::Impl {
     return object ? session->link(*object, name) : object.error();
   }
 
-  Result<EmulatedFunction> compile(const AttentionCode &code) {
-    EmulatedFunction function;
-    function.alignment = 16;
+  Result<EmulatedFunction::Kernel> compile(const AttentionCode &code, unsigned alignment) {
     EmulatedFunction::Kernel kernel;
     kernel.threads = code.subgroups * target.subgroup;
-    for (const unsigned alignment : {1U, function.alignment}) {
-      auto made =
-          make([&](const EmulatedMachine &machine, mlir::ModuleOp module, const Instructions &instructions,
-                   const std::string &name) { emitAttention(code, machine, instructions, name, alignment, module); },
-               kernel.synchronises);
-      if (!made)
-        return made.error();
-      (alignment == 1 ? kernel.entry : kernel.alignedEntry) = *made;
-    }
-    function.kernels.push_back(kernel);
-    return function;
+    auto made =
+        make([&](const EmulatedMachine &machine, mlir::ModuleOp module, const Instructions &instructions,
+                 const std::string &name) { emitAttention(code, machine, instructions, name, alignment, module); },
+             kernel.synchronises);
+    if (!made)
+      return made.error();
+    kernel.entry = kernel.alignedEntry = *made;
+    return kernel;
   }
 
   Result<EmulatedFunction> compile(Dag dag, const Group &group) {
@@ -398,13 +393,14 @@ Result<std::vector<EmulatedFunction>> Emulator::compile(const MortiseGraph &grap
 
 const SimtTarget &Emulator::target() const { return impl->target; }
 
-Result<EmulatedFunction> Emulator::compile(const AttentionCode &code) {
-  auto found = impl->attentions.find(code);
+Result<EmulatedFunction::Kernel> Emulator::compile(const AttentionCode &code, unsigned alignment) {
+  const std::pair key(code, alignment);
+  auto found = impl->attentions.find(key);
   if (found == impl->attentions.end()) {
-    auto made = impl->compile(code);
+    auto made = impl->compile(code, alignment);
     if (!made)
       return made.error();
-    found = impl->attentions.emplace(code, std::move(*made)).first;
+    found = impl->attentions.emplace(key, *made).first;
   }
   return found->second;
 }
@@ -438,8 +434,7 @@ void runKernel(const EmulatedFunction::Kernel &kernel, bool aligned, int64_t blo
 }
 } // namespace
 
-void runAttention(const AttentionCall &call, const EmulatedFunction &function, std::vector<std::byte *> addresses,
-                  std::span<const int64_t> symbols) {
+void runAttention(const AttentionCall &call, std::span<std::byte *const> addresses, std::span<const int64_t> symbols) {
   Launch launch{nullptr, {}};
   uint64_t bits = 0; // of what decides about alignment
   for (std::byte *address : addresses) {
@@ -453,7 +448,9 @@ void runAttention(const AttentionCall &call, const EmulatedFunction &function, s
   }
   ASSERT_LE(launch.arguments.size(), mostArguments);
   launch.arguments.resize(mostArguments);
-  runKernel(function.kernels[0], bits % function.alignment == 0, *call.blocks().evaluate(symbols), launch);
+  const auto kernel = Emulator::shared().compile(call.code, bits % 16 == 0 ? 16 : 1);
+  ASSERT_TRUE(kernel) << kernel.error().message;
+  runKernel(*kernel, true, *call.blocks().evaluate(symbols), launch);
 }
 
 void runGroup(const Group &group, const EmulatedFunction &function, Memory &memory, std::span<const int64_t> symbols) {

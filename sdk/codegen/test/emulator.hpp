@@ -39,7 +39,7 @@ public:
   static bool isDue();
   // Groups with equal code are compiled once.
   Result<std::vector<EmulatedFunction>> compile(const MortiseGraph &graph, std::span<const Group> groups);
-  Result<EmulatedFunction> compile(const AttentionCode &code);
+  Result<EmulatedFunction::Kernel> compile(const AttentionCode &code, unsigned alignment);
   const SimtTarget &target() const;
   ~Emulator();
 
@@ -52,7 +52,7 @@ private:
 void runGroup(const Group &group, const EmulatedFunction &function, Memory &memory,
               std::span<const int64_t> symbols = {});
 // `addresses`: of q, k, v, the mask if there is one, and the result.
-void runAttention(const AttentionCall &call, const EmulatedFunction &function, std::vector<std::byte *> addresses,
+void runAttention(const AttentionCall &call, std::span<std::byte *const> addresses,
                   std::span<const int64_t> symbols = {});
 
 } // namespace mortise::codegen::test
