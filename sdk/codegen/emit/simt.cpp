@@ -196,15 +196,77 @@ void SimtKernel::forVectors(Carried &carried, llvm::function_ref<void(Carried &)
       copy.scope = std::move(scopes.back());
       scopes.pop_back();
     }
-    if (!rowCopies.empty())
-      return;
-    const Bounds bounds = boundsOf(lanes);
-    inner = loop(bounds.low, bounds.high, bounds.step, inner, lanes.members, [&](Value i, ValueRange arguments) {
-      setCounter(lanes, i);
-      Carried values(arguments.begin(), arguments.end());
-      body(values);
-      return values;
+    if (rowCopies.empty())
+      steps(lanes, inner, body);
+  });
+}
+
+Emitter::Carried SimtKernel::neutrals(ArrayRef<const Reduction *> all, bool vectors) {
+  Carried values;
+  for (const Reduction *reduction : all)
+    values.append(initial(*reduction, vectors));
+  return values;
+}
+
+// Of the results of several reductions, one behind the other.
+Emitter::Carried SimtKernel::combineAll(ArrayRef<const Reduction *> all, Carried x, Carried y) {
+  Carried result;
+  for (const Reduction *reduction : all) {
+    const size_t from = result.size(), to = from + valuesOf(*reduction);
+    result.append(combine(plan.dag.exprs[reduction->expr], Carried(x.begin() + from, x.begin() + to),
+                          Carried(y.begin() + from, y.begin() + to)));
+  }
+  return result;
+}
+
+// The innermost loop takes `unroll` steps at once. An outer loop folds their partial results; what is left of the steps
+// at its end comes one by one.
+void SimtKernel::steps(const ScheduledLoop &level, Carried &carried, llvm::function_ref<void(Carried &)> body) {
+  const bool isInOrder = reducing.empty() && !carried.empty(); // running sums
+  if (simt.unroll == 1 || &level - simt.loops.data() != simt.innermost() || isInOrder || level.extent == 0)
+    return Emitter::steps(level, carried, body);
+  const unsigned count = simt.unroll;
+  const Bounds bounds = boundsOf(level);
+  Value once = c.mulI(bounds.step, c.i64(count)), round = c.mulI(once, c.i64(SimtSchedule::foldAfter));
+  const auto step = [&](Value i, Carried &sums) {
+    scopes.back().next = nullptr;
+    scopes.push_back({scopes.back().loops | level.members});
+    setCounter(level, i);
+    body(sums);
+    scopes.pop_back();
+  };
+  carried = loop(bounds.low, bounds.high, round, carried, 0, [&](Value low, ValueRange before) {
+    Value high = c.two<arith::MinSIOp>(bounds.high, c.addI(low, round));
+    Value left = c.addI(c.subI(high, low), c.subI(bounds.step, c.i64(1)));
+    Value rest = c.addI(low, c.mulI(c.two<arith::DivUIOp>(left, once), once));
+    const size_t size = carried.size();
+    Carried partial;
+    for (unsigned number = 0; number < count; ++number)
+      partial.append(neutrals(reducing, true));
+    partial = loop(low, rest, once, partial, 0, [&](Value i, ValueRange arguments) {
+      Carried next;
+      for (unsigned number = 0; number < count; ++number) {
+        Carried mine(arguments.begin() + number * size, arguments.begin() + (number + 1) * size);
+        step(c.addI(i, c.mulI(bounds.step, c.i64(number))), mine);
+        next.append(mine);
+      }
+      return next;
     });
+    for (unsigned half = count / 2; half >= 1; half /= 2)
+      for (unsigned number = 0; number < half; ++number) {
+        const auto slice = [&](unsigned at) {
+          return Carried(partial.begin() + at * size, partial.begin() + (at + 1) * size);
+        };
+        llvm::copy(combineAll(reducing, slice(number), slice(number + half)), partial.begin() + number * size);
+      }
+    partial.resize(size);
+    partial = loop(rest, high, bounds.step, partial, level.members, [&](Value i, ValueRange arguments) {
+      Carried mine(arguments.begin(), arguments.end());
+      setCounter(level, i);
+      body(mine);
+      return mine;
+    });
+    return combineAll(reducing, Carried(before.begin(), before.end()), partial);
   });
 }
 
@@ -246,10 +308,16 @@ void SimtKernel::setResult(const Reduction &reduction, const Carried &total) {
       arg ? c.resizeInt(total[1], b.getI64Type(), true) : total[0];
 }
 
+// Of a partial result in scratch memory.
+static unsigned partAlignment(Type type) {
+  const auto vector = dyn_cast<VectorType>(type);
+  const int64_t bytes = getElementTypeOrSelf(type).getIntOrFloatBitWidth() / 8 * (vector ? vector.getDimSize(0) : 1);
+  return static_cast<unsigned>(std::min<int64_t>(bytes, 16));
+}
+
 void SimtKernel::reducePass(ArrayRef<const Reduction *> all, int number, Value unit) {
-  Carried carried;
-  for (const Reduction *reduction : all)
-    carried.append(initial(*reduction, true));
+  Carried carried = neutrals(all, true);
+  reducing = all;
   forVectors(carried, [&](Carried &sums) {
     size_t at = 0;
     for (const Reduction *reduction : all) {
@@ -261,6 +329,7 @@ void SimtKernel::reducePass(ArrayRef<const Reduction *> all, int number, Value u
     }
     keep(number);
   });
+  reducing = {};
   size_t at = 0;
   for (const Reduction *reduction : all) {
     const Expr &expr = plan.dag.exprs[reduction->expr];
@@ -274,8 +343,11 @@ void SimtKernel::reducePass(ArrayRef<const Reduction *> all, int number, Value u
       setResult(*reduction, total);
     else
       onlyIf(c.compareI(I::eq, member, c.integer(b.getI32Type(), 0)), [&] {
-        for (size_t i = 0; i < size; ++i)
-          LLVM::StoreOp::create(b, c.loc, inScratch(total[i]), partPlace(at + i, part, unit), 8);
+        for (size_t i = 0; i < size; ++i) {
+          Value stored = inScratch(total[i]);
+          LLVM::StoreOp::create(b, c.loc, stored, partPlace(at + i, stored.getType(), part, unit),
+                                partAlignment(stored.getType()));
+        }
       });
     at += size;
   }
@@ -293,37 +365,48 @@ Value SimtKernel::inScratch(Value value) {
 }
 
 // Where a partial result lies: one value of a reduction after another, each with its parts, each with all units, each
-// with 8 bytes a lane.
-Value SimtKernel::partPlace(size_t value, Value part, Value unit) {
-  const int64_t lanes = simt.laneInside ? 1 : simt.lanes;
-  Value row = c.addI(c.i64(static_cast<int64_t>(value) * simt.parts), part);
-  Value slot = c.addI(c.mulI(row, extent(simt.units)), unit);
-  return pointer(scratch, b.getI8Type(), c.mulI(slot, c.i64(8 * lanes)));
+// with its lanes. A value has 8 bytes for each of its elements, and takes the first of them.
+Value SimtKernel::partPlace(size_t value, Type type, Value part, Value unit) {
+  const int64_t lanes = isa<VectorType>(type) ? simt.lanes : 1;
+  Value number = c.addI(c.mulI(part, extent(simt.units)), unit);
+  Value before = extent(simt.units * (static_cast<int64_t>(value) * simt.parts * 8 * lanes));
+  const int64_t bytes = getElementTypeOrSelf(type).getIntOrFloatBitWidth() / 8;
+  return pointer(scratch, b.getI8Type(), c.addI(before, c.mulI(number, c.i64(bytes * lanes))));
 }
 
-// Combines the parts of a unit, each thread of a team its share in the order of their numbers, and stores the results.
+// Combines the parts of a unit, each thread of a team its share in pairs, and stores the results.
 void SimtKernel::combineParts(Value unit) {
   size_t at = 0;
+  Value mine = c.resizeInt(member, b.getI64Type(), false);
   for (const Reduction &reduction : plan.reductions) {
     const Expr &expr = plan.dag.exprs[reduction.expr];
-    Carried start = initial(reduction, !simt.laneInside);
-    Value first = c.resizeInt(member, b.getI64Type(), false);
-    Carried total = loop(first, c.i64(simt.parts), simt.team, start, 0, [&](Value number, ValueRange arguments) {
-      Carried sums(arguments.begin(), arguments.end()), next;
-      for (size_t i = 0; i < sums.size(); ++i) {
-        Type type = inScratchType(sums[i].getType());
-        Value read = LLVM::LoadOp::create(b, c.loc, type, partPlace(at + i, number, unit), 8);
-        next.push_back(type == sums[i].getType() ? read : c.resizeInt(read, b.getI1Type(), false));
+    const Carried like = initial(reduction, false);
+    Carried total = combinePairs(expr, 0, simt.parts / simt.team, [&](unsigned number) {
+      Value which = c.addI(mine, c.i64(int64_t(number) * simt.team));
+      Carried part;
+      for (size_t i = 0; i < like.size(); ++i) {
+        Type type = inScratchType(like[i].getType());
+        Value read = LLVM::LoadOp::create(b, c.loc, type, partPlace(at + i, type, which, unit), partAlignment(type));
+        part.push_back(type == like[i].getType() ? read : c.resizeInt(read, b.getI1Type(), false));
       }
-      return combine(expr, sums, next);
+      return part;
     });
     if (simt.team > 1)
       total = combineTeam(expr, total);
     setResult(reduction, total);
-    at += start.size();
+    at += like.size();
   }
   currentPass = plan.passes - 1;
   storePass(currentPass);
+}
+
+// Partial results first, first + 1, ... : neighbours first, which loses fewer digits than one after the other.
+Emitter::Carried SimtKernel::combinePairs(const Expr &expr, unsigned first, unsigned count,
+                                          llvm::function_ref<Carried(unsigned)> part) {
+  if (count == 1)
+    return part(first);
+  Carried low = combinePairs(expr, first, count / 2, part);
+  return combine(expr, low, combinePairs(expr, first + count / 2, count - count / 2, part));
 }
 
 // The value that the thread with another number holds. Exchanges move 32 bits.
@@ -356,7 +439,7 @@ Value SimtKernel::shared(Type type, size_t count) {
   return LLVM::AddressOfOp::create(b, c.loc, LLVM::LLVMPointerType::get(b.getContext(), machine.sharedSpace()), name);
 }
 
-// Combines the `count` partial results of a team in the order of their numbers. This thread's is number `mine`. Result
+// Combines the `count` partial results of a team in pairs. This thread's is number `mine`. Result
 // number n of a team lies at n * side + at. Every array is used once, so that one barrier suffices.
 Emitter::Carried SimtKernel::combineShared(const Expr &expr, Carried parts, unsigned count, Value mine, unsigned side,
                                            Value at) {
@@ -375,16 +458,14 @@ Emitter::Carried SimtKernel::combineShared(const Expr &expr, Carried parts, unsi
     LLVM::StoreOp::create(b, c.loc, inScratch(parts[i]), place(arrays[i], types[i], mine));
   }
   machine.barrier(c);
-  Carried total;
-  for (unsigned number = 0; number < count; ++number) {
-    Carried next;
+  return combinePairs(expr, 0, count, [&](unsigned number) {
+    Carried part;
     for (size_t i = 0; i < parts.size(); ++i) {
       Value read = LLVM::LoadOp::create(b, c.loc, types[i], place(arrays[i], types[i], c.integer(i32, number)));
-      next.push_back(types[i] == parts[i].getType() ? read : c.resizeInt(read, b.getI1Type(), false));
+      part.push_back(types[i] == parts[i].getType() ? read : c.resizeInt(read, b.getI1Type(), false));
     }
-    total = number ? combine(expr, total, next) : next;
-  }
-  return total;
+    return part;
+  });
 }
 
 Emitter::Carried SimtKernel::combineTeam(const Expr &expr, Carried parts) {

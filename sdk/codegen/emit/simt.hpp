@@ -43,6 +43,7 @@ public:
 private:
   Value symbol(uint32_t number) override;
   Bounds boundsOf(const ScheduledLoop &loop) override;
+  void steps(const ScheduledLoop &level, Carried &carried, llvm::function_ref<void(Carried &)> body) override;
   Value readKept(const Cached &) override { return {}; }
   unsigned alignmentOf(int32_t dtype, IndexId address) override;
 
@@ -56,7 +57,9 @@ private:
   void enterUnit(Value unit);
   void row(Value unit);
   void combineParts(Value unit);
-  Value partPlace(size_t value, Value part, Value unit);
+  Carried neutrals(llvm::ArrayRef<const Reduction *> all, bool vectors);
+  Carried combineAll(llvm::ArrayRef<const Reduction *> all, Carried x, Carried y);
+  Value partPlace(size_t value, Type type, Value part, Value unit);
   Type inScratchType(Type type);
   Value inScratch(Value value);
   void forVectors(Carried &carried, llvm::function_ref<void(Carried &)> body);
@@ -67,6 +70,7 @@ private:
   void keep(int pass);
   Carried combineTeam(const Expr &expr, Carried parts);
   Carried combineShared(const Expr &expr, Carried parts, unsigned count, Value mine, unsigned side, Value at);
+  Carried combinePairs(const Expr &expr, unsigned first, unsigned count, llvm::function_ref<Carried(unsigned)> part);
   Value exchange(Value part, unsigned mask);
   Value shared(Type type, size_t count);
 
@@ -97,6 +101,7 @@ private:
     Scope scope;      // what is known of it
   };
   std::vector<Copy> rowCopies;
+  llvm::ArrayRef<const Reduction *> reducing; // of the pass at hand
   Value active; // whether the vector at hand is inside the row; null where it always is
   size_t sharedArrays = 0;
 };

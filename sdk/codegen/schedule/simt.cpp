@@ -12,6 +12,7 @@
 
 namespace mortise::codegen {
 
+static constexpr unsigned blockBytes = 16384; // of a block's memory, which every device has
 static constexpr unsigned accessBytes = 16; // of one load or store of a thread
 static constexpr unsigned mostLanes = 8;    // of f32 in registers
 static constexpr unsigned vectorsPerThread = 4;
@@ -19,9 +20,12 @@ static constexpr unsigned mostValues = 64; // of a row in the registers of one t
 static constexpr unsigned pointwiseThreads = 256;
 static constexpr unsigned rowThreads = 512;         // of a block, at most
 static constexpr unsigned columnThreads = 256;      // likewise
-static constexpr double enoughThreads = 132 * 1024; // that keep a large GPU busy
 static constexpr unsigned mostParts = 256;
 static constexpr unsigned stepsPerPart = 16; // at least, of each thread
+static constexpr unsigned mostUnrolled = 8;  // steps
+static constexpr unsigned mostPartials = 32; // values of a thread's partial results
+static constexpr double mostUnrolledCost = 512; // of the code of all steps, in additions
+static constexpr unsigned partsPerThread = 8;
 
 // A team shares a row, so that few rows need not be kept apart.
 FuseTarget simtFuseTarget() { return {4, 1, true}; }
@@ -36,6 +40,10 @@ static unsigned smallestElement(const LoopPlan &plan) {
   for (const Root &root : plan.roots)
     take(plan.dag.exprs[root.expr].dtype);
   return std::max(1U, bytes);
+}
+
+static unsigned registerBytes(int32_t dtype) {
+  return std::max(static_cast<unsigned>(dtypeBits(dtype) / 8), isFloat(dtype) ? 4U : 1U);
 }
 
 // Whether vectors along the innermost loop are loaded and stored as a whole: else each lane would need an access, and
@@ -108,29 +116,76 @@ static void scheduleColumns(const LoopPlan &plan, const SimtTarget &target, Simt
     schedule.teams = columnThreads;
 }
 
-// The results of a unit, as the last pass has them, must be all that is stored.
-static void shareUnits(const LoopPlan &plan, SimtSchedule &schedule) {
-  if (schedule.split < 0 || plan.passes != 2 || !std::ranges::all_of(plan.roots, &Root::row))
+// Whether teams can share a unit: its results, as the last pass has them, must be all that is stored.
+static bool isShareable(const LoopPlan &plan) {
+  return plan.passes == 2 && std::ranges::all_of(plan.roots, &Root::row);
+}
+
+static int64_t valuesOf(const Reduction &reduction, const LoopPlan &plan) {
+  return isArg(plan.dag.exprs[reduction.expr].op) ? 2 : 1;
+}
+
+static void shareUnits(const LoopPlan &plan, const SimtTarget &target, SimtSchedule &schedule) {
+  if (schedule.split < 0 || !isShareable(plan))
     return;
   const Dim &extent = schedule.loops[schedule.split].extent;
   const double vectors = plan.typical(extent) / schedule.stepOf(schedule.split);
   const double threads = plan.typical(schedule.units) * schedule.team;
-  const double parts = std::min(enoughThreads / std::max(threads, 1.0), vectors / schedule.team / stepsPerPart);
+  const double parts =
+      std::min(target.deviceThreads / std::max(threads, 1.0), vectors / schedule.team / stepsPerPart);
   if (parts < 2)
     return;
   schedule.parts = powerOf2(parts / 1.5, mostParts);
   schedule.copies = 0;
   int64_t values = 0;
   for (const Reduction &reduction : plan.reductions)
-    values += isArg(plan.dag.exprs[reduction.expr].op) ? 2 : 1;
+    values += valuesOf(reduction, plan);
   const int64_t lanes = schedule.laneInside ? 1 : schedule.lanes;
   schedule.scratchBytes = schedule.units * (8 * values * schedule.parts * lanes);
 }
 
+// More threads come before wider accesses: a subgroup side by side, and enough of them for the device.
+static unsigned narrowColumns(const LoopPlan &plan, const SimtTarget &target, const SimtSchedule &schedule) {
+  double columns = 1, rows = 1;
+  for (const ScheduledLoop &loop : schedule.loops)
+    (loop.inside ? rows : columns) *= plan.typical(loop.extent);
+  const double perColumn = isShareable(plan) ? rows / mostUnrolled : columnThreads / target.subgroup;
+  unsigned bytes = 0; // of a lane's partial results, which a block has in its memory
+  for (const Reduction &reduction : plan.reductions) {
+    const Expr &expr = plan.dag.exprs[reduction.expr];
+    bytes += registerBytes(plan.dag.exprs[expr.operands[0]].dtype) + (isArg(expr.op) ? 8 : 0);
+  }
+  unsigned lanes = schedule.lanes;
+  while (lanes > 1 && (columns / lanes < target.subgroup || columns / lanes * perColumn < target.deviceThreads / 4 ||
+                       columnThreads * lanes * bytes > blockBytes))
+    lanes /= 2;
+  return lanes;
+}
+
+// As many loads in flight as registers hold the partial results of, but not more than a thread has steps. What computes
+// much for each element waits for that, and not for memory.
+static void unrollSteps(const LoopPlan &plan, SimtSchedule &schedule) {
+  const int innermost = schedule.innermost();
+  if (schedule.copies || innermost < 0)
+    return;
+  int64_t values = 1;
+  for (int pass = 1; pass < plan.passes; ++pass) {
+    int64_t ofPass = 0;
+    for (const Reduction &reduction : plan.reductions)
+      ofPass += reduction.level == pass ? valuesOf(reduction, plan) : 0;
+    values = std::max(values, ofPass);
+  }
+  double steps = plan.typical(schedule.loops[innermost].extent) / schedule.stepOf(innermost);
+  if (innermost == schedule.split)
+    steps /= schedule.team * schedule.parts;
+  const double most = std::min({steps, double(mostUnrolled), double(mostPartials) / (values * schedule.lanes),
+                                mostUnrolledCost / (plan.costPerPoint * schedule.lanes)});
+  schedule.unroll = std::bit_floor(static_cast<unsigned>(std::max(most, 1.0)));
+}
+
 // Vectors of few elements, and what reads its factors once anyway, are left to teams that share rows or columns.
 static constexpr double fewestInTile = 4;
-static constexpr double enoughTiles = 256;   // that large tiles should leave
-static constexpr unsigned tileBytes = 16384; // of a block's memory, which every device has
+static constexpr double enoughTiles = 256; // that large tiles should leave
 
 static void scheduleProduct(const LoopPlan &plan, SimtSchedule &schedule) {
   Dim rows = 1, columns = 1, others = 1;
@@ -142,14 +197,14 @@ static void scheduleProduct(const LoopPlan &plan, SimtSchedule &schedule) {
   if (plan.typical(rows) < fewestInTile || plan.typical(columns) < fewestInTile)
     return;
   const Expr &factor = plan.dag.exprs[plan.product->lhs];
-  const size_t bytes = std::max<size_t>(dtypeBits(factor.dtype) / 8, isFloat(factor.dtype) ? 4 : 1); // in registers
+  const unsigned bytes = registerBytes(factor.dtype);
   ProductTile tile;
   tile.rows = plan.typical(rows) <= 16 ? 16 : 64;
   tile.columns = plan.typical(columns) <= 16 ? 16 : 64;
   if (bytes <= 4 && plan.typical(rows) * plan.typical(columns) * plan.typical(others) >= enoughTiles * 128 * 128 &&
       plan.typical(rows) >= 128 && plan.typical(columns) >= 128)
     tile.rows = tile.columns = 128;
-  if ((tile.rows + tile.columns + 2) * tile.depth * bytes > tileBytes)
+  if ((tile.rows + tile.columns + 2) * tile.depth * bytes > blockBytes)
     tile.depth /= 2;
   schedule.units = others * ceilDiv(rows, Dim(tile.rows)) * ceilDiv(columns, Dim(tile.columns));
   schedule.team = ProductTile::side * ProductTile::side;
@@ -173,22 +228,29 @@ Dim SimtSchedule::iterations(const LoopPlan &plan, bool combines) const {
         return (expr.op == Op::Rem && isFloat(expr.dtype)) || (expr.op == Op::Pow && !isFloat(expr.dtype));
       });
   if (combines)
-    return (int64_t(parts) + 1) * static_cast<int64_t>(plan.reductions.size()) + ofElement;
+    return ofElement;
   Dim nest = ofElement * std::max(copies, 1U); // of the loops from here inwards
   for (size_t i = loops.size(); i-- > 0;) {
     if (!loops[i].inside || (copies && i + 1 == loops.size()))
       continue;
-    const bool isShared = static_cast<int>(i) == split;
-    nest = ceilDiv(loops[i].extent, Dim(stepOf(i) * (isShared ? int64_t(team) * parts : 1))) * (nest + 1) + 1;
+    const bool isShared = static_cast<int>(i) == split, isUnrolled = unroll > 1 && static_cast<int>(i) == innermost();
+    const int64_t folded = isUnrolled ? int64_t(unroll) * foldAfter : 1;
+    const Dim rounds = ceilDiv(loops[i].extent, Dim(stepOf(i) * folded * (isShared ? int64_t(team) * parts : 1)));
+    nest = rounds * (nest * folded + (isUnrolled ? foldAfter + unroll + 2 : 1)) + 1;
   }
   return nest * plan.passes + (plan.isPut() ? (plan.putExtent + 1) * (ofElement + 1) : Dim(0));
 }
 
 SimtSchedule combineSchedule(const SimtSchedule &schedule, const SimtTarget &target) {
   SimtSchedule combine = schedule;
-  combine.team = schedule.laneInside ? target.subgroup : 1; // few units with many parts, or many units
-  combine.teams = 128 / combine.team;
+  combine.team = powerOf2(double(schedule.parts) / partsPerThread, target.subgroup);
+  combine.teams = columnThreads / combine.team;
   combine.split = -1;
+  combine.unroll = combine.lanes = 1;
+  combine.units = 1;
+  for (const ScheduledLoop &loop : schedule.loops)
+    if (!loop.inside)
+      combine.units *= loop.extent;
   return combine;
 }
 
@@ -206,15 +268,8 @@ SimtSchedule scheduleSimt(const LoopPlan &plan, const SimtTarget &target) {
   if (schedule.laneLoop && !inOrder)
     schedule.lanes = chooseLanes(plan);
   const bool reduces = !plan.reductions.empty();
-  if (reduces && !schedule.laneInside) {
-    // More threads before wider accesses: few columns would leave most of the device idle.
-    Dim columns = 1;
-    for (const ScheduledLoop &loop : schedule.loops)
-      if (!loop.inside)
-        columns *= loop.extent;
-    while (schedule.lanes > 1 && plan.typical(columns) / schedule.lanes < 65536)
-      schedule.lanes /= 2;
-  }
+  if (reduces && !schedule.laneInside)
+    schedule.lanes = narrowColumns(plan, target, schedule);
   for (size_t i = 0; i < schedule.loops.size(); ++i)
     if (const ScheduledLoop &loop = schedule.loops[i]; !loop.inside)
       schedule.units *=
@@ -225,8 +280,10 @@ SimtSchedule scheduleSimt(const LoopPlan &plan, const SimtTarget &target) {
     scheduleColumns(plan, target, schedule);
   else
     schedule.teams = std::min(pointwiseThreads, target.blockThreads);
-  if (reduces)
-    shareUnits(plan, schedule);
+  if (reduces) {
+    shareUnits(plan, target, schedule);
+    unrollSteps(plan, schedule);
+  }
   return schedule;
 }
 

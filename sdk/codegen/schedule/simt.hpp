@@ -29,6 +29,11 @@ struct SimtSchedule : Schedule {
   // > 0: each thread computes so many vectors of a row and keeps them in registers from pass to pass; 0: a loop, which
   // computes them again in each pass.
   unsigned copies = 0;
+  // > 1: the innermost loop takes so many steps at once, so that their loads are under way together. Where it reduces,
+  // each of them has a partial result of its own, and `foldAfter` times so many steps end in one of the thread's: sums
+  // of many terms would lose digits one after the other.
+  unsigned unroll = 1;
+  static constexpr unsigned foldAfter = 8;
   // > 1: the steps of the loop `split` are shared by so many teams, because there are few units. They leave partial
   // results in scratch memory, which a second kernel combines (combineSchedule).
   unsigned parts = 1;
@@ -39,6 +44,12 @@ struct SimtSchedule : Schedule {
   // What the loops of one thread take together, at most. A loop takes one iteration more, in which it ends. `combines`:
   // in the kernel of combineSchedule.
   Dim iterations(const LoopPlan &plan, bool combines) const;
+  int innermost() const { // of the loops inside a unit; -1 where there is none
+    int last = static_cast<int>(loops.size()) - 1;
+    while (last >= 0 && !loops[last].inside)
+      --last;
+    return last;
+  }
   // Elements of a step of a loop inside a unit.
   int64_t stepOf(size_t loop) const { return laneInside && loop + 1 == loops.size() ? lanes : 1; }
   unsigned threads() const { return team * teams; }
@@ -46,7 +57,7 @@ struct SimtSchedule : Schedule {
 };
 
 SimtSchedule scheduleSimt(const LoopPlan &plan, const SimtTarget &target);
-// For the kernel that combines the parts.
+// For the kernel that combines the parts: a team has one result, of which each thread has equally many parts.
 SimtSchedule combineSchedule(const SimtSchedule &schedule, const SimtTarget &target);
 
 } // namespace mortise::codegen

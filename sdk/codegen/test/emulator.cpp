@@ -19,6 +19,8 @@ namespace LLVM = mlir::LLVM;
 namespace {
 
 unsigned subgroupSize = 32; // of the machine at hand
+// So few that small tensors get the schedules that large ones get on a large GPU.
+constexpr unsigned deviceThreads = 2048;
 
 // The block that runs. One at a time, since the kernels' shared memory is that of their module.
 class BlockRun {
@@ -168,7 +170,7 @@ struct Emulator::Impl {
   const SimtTarget target;
   size_t serial = 0;
 
-  explicit Impl(unsigned subgroup) : target{"", "", "", subgroup, 1024, 1} {}
+  explicit Impl(unsigned subgroup) : target{"", "", "", subgroup, 1024, 1, deviceThreads} {}
 
   Result<EmulatedFunction> compile(Dag dag, const Group &group) {
     auto plan = LoopPlan::make(std::move(dag), simtFuseTarget().lanes);

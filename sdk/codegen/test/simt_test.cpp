@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Schedules of GPUs that small graphs do not get: rows in registers, rows in loops, long reductions shared by blocks.
+#include "families.hpp"
 #include "oracle.hpp"
+
+#include "schedule/simt.hpp"
 
 using namespace mortise;
 using namespace mortise::codegen;
@@ -38,6 +41,75 @@ TEST(Simt, LongReductionsAreSharedByBlocks) {
           return;
       }
     }
+}
+
+// On a large GPU. The emulated one has so few threads that small tensors get these schedules.
+SimtSchedule scheduleOf(void (*family)(TestGraph &, int32_t, int64_t, int64_t), int32_t dtype, int64_t rows,
+                        int64_t length) {
+  TestGraph b;
+  family(b, dtype, rows, length);
+  const MortiseGraph &graph = b.view();
+  const auto parts = fuse({&graph, {}, {}, {}}, simtFuseTarget());
+  const auto plan = LoopPlan::make(std::move(*buildDag(graph, parts->groups.at(0))), simtFuseTarget().lanes);
+  return scheduleSimt(**plan, SimtTarget());
+}
+
+TEST(Simt, ColumnsAreReadBySixteenBytesWithManyLoadsInFlight) {
+  for (const auto &[rows, length] : {std::pair<int64_t, int64_t>(65536, 4096), {262144, 1024}, {30000, 5000}})
+    for (const auto &[dtype, lanes] : {std::pair(MORTISE_BF16, 8U), {MORTISE_F32, 4U}}) {
+      const SimtSchedule schedule = scheduleOf(columns, dtype, rows, length);
+      EXPECT_EQ(schedule.lanes, lanes) << rows << "x" << length;
+      EXPECT_GE(schedule.unroll * lanes, 32U) << rows << "x" << length;
+      EXPECT_GE(*schedule.blocks().number() * schedule.parts * schedule.threads(), 132 * 1024);
+    }
+  // Odd lengths have more of the narrow loads, and few columns a subgroup side by side.
+  EXPECT_EQ(scheduleOf(columns, MORTISE_BF16, 65536, 4095).unroll, 8U);
+  EXPECT_EQ(scheduleOf(columns, MORTISE_BF16, 4000000, 128).lanes, 4U);
+}
+
+// Whole vectors of columns in parts, with steps that no unrolled loop divides.
+TEST(Simt, WideColumnsAreSharedByBlocks) {
+  for (const char *op : {"reduce_sum", "reduce_max", "argmax"})
+    for (const int32_t dtype : {MORTISE_F32, MORTISE_F64, MORTISE_BF16, MORTISE_I8}) {
+      const bool arg = std::string_view(op) == "argmax";
+      for (const Dims &dims : {Dims{1000, 256}, {2057, 248}, {2, 700, 128}}) {
+        TestGraph b;
+        V x = b.input(dtype, dims);
+        const int64_t axis = static_cast<int64_t>(dims.size()) - 2;
+        Dims kept = dims;
+        kept.erase(kept.begin() + axis);
+        b.output(arg ? b.op(op, {x}, MORTISE_I64, kept, {{"axis", axis}})
+                     : b.op(op, {x}, dtype, kept, {{"axes", Dims{axis}}}));
+        const std::string what = std::string(op) + " " + dtypeName(dtype) + " " + std::to_string(dims[0]) + " ";
+        EXPECT_EQ(kernelCount(b.view()), 2U) << what;
+        Oracle oracle(b);
+        oracle.fill(x, Fill::Plain);
+        oracle.check(std::string_view(op) == "reduce_sum" ? roundings : equal, what);
+        if (HasFatalFailure())
+          return;
+      }
+    }
+}
+
+// Additions of terms with deviation s, in pairs, have an error of w s sqrt(n log2 n / 6), where w is half a unit in the
+// last place: each rounds a sum of m terms, and is off by w s sqrt(m / 6) then.
+TEST(Simt, SumsOfManyTermsKeepTheirDigits) {
+  const int64_t rows = 16384, length = 256;
+  TestGraph b;
+  V x = b.input(MORTISE_F32, {rows, length});
+  V sum = b.op("reduce_sum", {x}, MORTISE_F32, {length}, {{"axes", Dims{0}}});
+  b.output(sum);
+  Oracle oracle(b);
+  oracle.fill(x, Fill::Plain);
+  oracle.checkSimt(roundings);
+  double squares = 0;
+  for (int64_t i = 0; i < length; ++i) {
+    const double off = element(oracle.memory.at(sum->index), MORTISE_F32, i) -
+                       element(oracle.expected.at(sum->index), MORTISE_F32, i);
+    squares += off * off;
+  }
+  const double pairs = 0x1p-24 * 3 * std::sqrt(rows * std::log2(rows) / 6);
+  EXPECT_LT(std::sqrt(squares / length), 1.4 * pairs);
 }
 
 TEST(Simt, SharedReductionsStoreWhatFollows) {
