@@ -119,16 +119,22 @@ Emitter::Bounds SimtKernel::boundsOf(const ScheduledLoop &loop) {
   if (number != simt.split)
     return {c.i64(0), extent(loop.extent), c.i64(lanes)};
   Value low = c.mulI(c.resizeInt(member, b.getI64Type(), false), c.i64(lanes)), high = extent(loop.extent);
+  Value first = c.i64(0);
+  if (simt.peeled)
+    first = vectorsBegin, high = vectorsEnd;
   if (role == Role::Parts) {
     Value size = extent(ceilDiv(loop.extent, Dim(lanes * simt.parts)) * lanes);
-    Value first = c.mulI(part, size);
-    low = c.addI(low, first);
+    first = c.addI(first, c.mulI(part, size));
     high = c.two<arith::MinSIOp>(high, c.addI(first, size));
   }
+  if (simt.copies)
+    first = c.addI(first, c.i64(int64_t(simt.copies) * simt.team * lanes));
+  low = c.addI(low, first);
   return {low, high, c.i64(lanes * simt.team)};
 }
 
-// All terms of the address have to be multiples of the lanes, where a counter of the lane loop counts as one.
+// All terms of the address have to be multiples of the lanes, where a counter of the lane loop counts as one; in a
+// peeled loop, all of its difference to the address that is aligned.
 unsigned SimtKernel::alignmentOf(int32_t dtype, IndexId address) {
   const unsigned element = dtypeBits(dtype) / 8;
   const unsigned whole = std::min(alignment, element * simt.lanes);
@@ -142,6 +148,8 @@ unsigned SimtKernel::alignmentOf(int32_t dtype, IndexId address) {
     const bool isLane = term.kind == Atom::Loop && term.loop == simt.loops.back().number;
     aligned &= isLane || plan.space.facts.isMultiple(factor, needed);
   }
+  if (simt.peeled)
+    aligned = plan.space.isCongruent(address, *simt.peeled, needed);
   usesAlignment |= aligned;
   return aligned ? whole : element;
 }
@@ -149,14 +157,18 @@ unsigned SimtKernel::alignmentOf(int32_t dtype, IndexId address) {
 void SimtKernel::row(Value unit) {
   if (plan.isPut())
     return putRow();
+  if (simt.peeled)
+    peel();
   for (unsigned i = 0; i < simt.copies; ++i) {
     Value vector = c.addI(member, c.integer(b.getI32Type(), int64_t(i) * simt.team));
     Value start = c.mulI(c.resizeInt(vector, b.getI64Type(), false), c.i64(simt.lanes));
+    Value first = simt.peeled ? vectorsBegin : c.i64(0);
+    start = c.addI(start, first);
     Copy copy;
-    const int64_t extent = *laneExtent().number();
-    if (int64_t(i + 1) * simt.team * simt.lanes > extent) {
-      copy.isInside = c.compareI(I::slt, start, c.i64(extent));
-      start = c.select(copy.isInside, start, c.i64(0)); // loads have to stay inside, too
+    const int64_t extent = *laneExtent().number(), mostHead = simt.peeled ? simt.lanes - 1 : 0;
+    if (int64_t(i + 1) * simt.team * simt.lanes + mostHead > extent) {
+      copy.isInside = c.compareI(I::sle, start, c.i64(extent - simt.lanes));
+      start = c.select(copy.isInside, start, first); // loads have to stay inside, too
     }
     copy.start = start;
     copy.scope = Scope{scopes.back().loops | simt.loops.back().members};
@@ -178,7 +190,49 @@ void SimtKernel::row(Value unit) {
   currentPass = 0;
 }
 
-// Runs the body for each of the thread's steps inside a unit.
+// The elements in front of the row's first aligned vector and those behind its last go to threads one by one.
+void SimtKernel::peel() {
+  const ScheduledLoop &lane = simt.loops.back();
+  IndexId rowStart = *simt.peeled;
+  for (const auto &[atom, factor] : Index(plan.space.index(rowStart)).terms)
+    if (plan.space.atom(atom).kind == Atom::Loop && plan.space.atom(atom).loop == lane.number)
+      rowStart = plan.space.add(rowStart, plan.space.atomIndex(atom), -1);
+  Value length = extent(lane.extent), rest = c.i64(simt.lanes - 1);
+  Value mine = c.resizeInt(member, b.getI64Type(), false);
+  vectorsBegin = c.andI(c.subI(c.i64(0), scalarIndex(rowStart)), rest);
+  Value behind = c.andI(c.subI(length, vectorsBegin), rest);
+  vectorsEnd = c.subI(length, behind);
+  Value element =
+      c.select(c.compareI(I::slt, mine, vectorsBegin), mine, c.addI(vectorsEnd, c.subI(mine, vectorsBegin)));
+  edge.isInside = c.compareI(I::slt, element, length);
+  if (role == Role::Parts)
+    edge.isInside = c.andI(edge.isInside, c.compareI(I::eq, part, c.i64(0)));
+  edge.start = c.select(edge.isInside, element, c.i64(0));
+  edge.scope = Scope{scopes.back().loops | lane.members};
+}
+
+void SimtKernel::inCopy(Copy &copy, llvm::function_ref<void()> body) {
+  scopes.back().next = nullptr;
+  scopes.push_back(std::move(copy.scope));
+  setCounter(simt.loops.back(), copy.start);
+  active = copy.isInside;
+  body();
+  active = Value();
+  copy.scope = std::move(scopes.back());
+  scopes.pop_back();
+}
+
+// What the body emits is for one element.
+void SimtKernel::onEdge(llvm::function_ref<void()> body) {
+  if (!simt.peeled)
+    return;
+  const uint64_t mask = std::exchange(laneMask, 0);
+  const unsigned lanes = std::exchange(c.lanes, 1);
+  inCopy(edge, body);
+  laneMask = mask, c.lanes = lanes;
+}
+
+// Runs the body for each of the thread's steps inside a unit, but on the edge of a peeled row.
 void SimtKernel::forVectors(Carried &carried, llvm::function_ref<void(Carried &)> body) {
   serial(0, carried, [&](Carried &inner) {
     if (!simt.laneInside)
@@ -186,17 +240,9 @@ void SimtKernel::forVectors(Carried &carried, llvm::function_ref<void(Carried &)
     if (laneExtent() == 0)
       return;
     const ScheduledLoop &lanes = simt.loops.back();
-    for (Copy &copy : rowCopies) {
-      scopes.back().next = nullptr;
-      scopes.push_back(std::move(copy.scope));
-      setCounter(lanes, copy.start);
-      active = copy.isInside;
-      body(inner);
-      active = Value();
-      copy.scope = std::move(scopes.back());
-      scopes.pop_back();
-    }
-    if (rowCopies.empty())
+    for (Copy &copy : rowCopies)
+      inCopy(copy, [&] { body(inner); });
+    if (simt.isLooped)
       steps(lanes, inner, body);
   });
 }
@@ -286,11 +332,14 @@ void SimtKernel::keep(int number) {
 
 void SimtKernel::storePass(int number) {
   Carried carried = startRuns();
-  if (storesElements(number))
-    forVectors(carried, [&](Carried &inner) {
+  if (storesElements(number)) {
+    const auto storeStep = [&](Carried &inner) {
       auto body = [&] { storeElements(number, inner); };
       active ? onlyIf(active, body) : body();
-    });
+    };
+    forVectors(carried, storeStep);
+    onEdge([&] { storeStep(carried); });
+  }
   const bool any = llvm::any_of(plan.roots, [](const Root &root) { return root.row; });
   if (any && simt.team > 1)
     onlyIf(c.compareI(I::eq, member, c.integer(b.getI32Type(), 0)), [&] { storeRows(); });
@@ -316,9 +365,7 @@ static unsigned partAlignment(Type type) {
 }
 
 void SimtKernel::reducePass(ArrayRef<const Reduction *> all, int number, Value unit) {
-  Carried carried = neutrals(all, true);
-  reducing = all;
-  forVectors(carried, [&](Carried &sums) {
+  const auto accumulateStep = [&](Carried &sums) {
     size_t at = 0;
     for (const Reduction *reduction : all) {
       const size_t size = valuesOf(*reduction);
@@ -328,7 +375,11 @@ void SimtKernel::reducePass(ArrayRef<const Reduction *> all, int number, Value u
       at += size;
     }
     keep(number);
-  });
+  };
+  Carried carried = neutrals(all, true), onEdges = neutrals(all, false);
+  reducing = all;
+  forVectors(carried, accumulateStep);
+  onEdge([&] { accumulateStep(onEdges); });
   reducing = {};
   size_t at = 0;
   for (const Reduction *reduction : all) {
@@ -337,6 +388,8 @@ void SimtKernel::reducePass(ArrayRef<const Reduction *> all, int number, Value u
     Carried total(carried.begin() + at, carried.begin() + at + size);
     if (simt.laneInside && simt.lanes > 1)
       total = across(expr, total);
+    if (simt.peeled)
+      total = combine(expr, total, Carried(onEdges.begin() + at, onEdges.begin() + at + size));
     if (simt.team > 1)
       total = combineTeam(expr, total);
     if (role == Role::Whole)

@@ -56,6 +56,7 @@ private:
   void setCounters(Value number, llvm::ArrayRef<Digit> innermostFirst);
   void enterUnit(Value unit);
   void row(Value unit);
+  void peel();
   void combineParts(Value unit);
   Carried neutrals(llvm::ArrayRef<const Reduction *> all, bool vectors);
   Carried combineAll(llvm::ArrayRef<const Reduction *> all, Carried x, Carried y);
@@ -101,8 +102,13 @@ private:
     Scope scope;      // what is known of it
   };
   std::vector<Copy> rowCopies;
+  void inCopy(Copy &copy, llvm::function_ref<void()> body);
+  // Of a peeled row: where its vectors begin and end, and this thread's element outside of them.
+  Value vectorsBegin, vectorsEnd;
+  Copy edge;
+  void onEdge(llvm::function_ref<void()> body);
   llvm::ArrayRef<const Reduction *> reducing; // of the pass at hand
-  Value active; // whether the vector at hand is inside the row; null where it always is
+  Value active;                               // whether the vector at hand is inside the row; null where it always is
   size_t sharedArrays = 0;
 };
 

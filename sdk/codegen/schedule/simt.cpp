@@ -13,17 +13,20 @@
 namespace mortise::codegen {
 
 static constexpr unsigned blockBytes = 16384; // of a block's memory, which every device has
-static constexpr unsigned accessBytes = 16; // of one load or store of a thread
-static constexpr unsigned mostLanes = 8;    // of f32 in registers
+static constexpr unsigned accessBytes = 16;   // of one load or store of a thread
+static constexpr unsigned mostLanes = 8;      // of f32 in registers
 static constexpr unsigned vectorsPerThread = 4;
-static constexpr unsigned mostValues = 64; // of a row in the registers of one thread
+// Of a row in the registers of one thread, so that two of the largest blocks share a multiprocessor: one loads while
+// the other computes. The rest of a longer row is read again, mostly from a cache.
+static constexpr unsigned mostValues = 32;
 static constexpr unsigned pointwiseThreads = 256;
-static constexpr unsigned rowThreads = 512;         // of a block, at most
-static constexpr unsigned columnThreads = 256;      // likewise
+static constexpr unsigned rowThreads = 512;    // of a block, at most
+static constexpr unsigned leastRowThreads = 8; // that share a row: 128 bytes side by side
+static constexpr unsigned columnThreads = 256; // likewise
 static constexpr unsigned mostParts = 256;
-static constexpr unsigned stepsPerPart = 16; // at least, of each thread
-static constexpr unsigned mostUnrolled = 8;  // steps
-static constexpr unsigned mostPartials = 32; // values of a thread's partial results
+static constexpr unsigned stepsPerPart = 16;    // at least, of each thread
+static constexpr unsigned mostUnrolled = 8;     // steps
+static constexpr unsigned mostPartials = 32;    // values of a thread's partial results
 static constexpr double mostUnrolledCost = 512; // of the code of all steps, in additions
 static constexpr unsigned partsPerThread = 8;
 
@@ -66,13 +69,42 @@ static bool isContiguous(const LoopPlan &plan) {
          std::ranges::all_of(plan.roots, [&](const Root &root) { return root.row || fits(root.address); });
 }
 
+static unsigned widest(const LoopPlan &plan) { return std::min(mostLanes, accessBytes / smallestElement(plan)); }
+
 static unsigned chooseLanes(const LoopPlan &plan) {
   if (!isContiguous(plan))
     return 1;
-  unsigned lanes = std::min(mostLanes, accessBytes / smallestElement(plan));
+  unsigned lanes = widest(plan);
   while (lanes > 1 && !plan.space.facts.isMultiple(plan.loops.back().extent, lanes))
     lanes /= 2;
   return lanes;
+}
+
+// The address by which the vectors of a row can be aligned where only narrow ones divide it. All that is stored, and
+// most of what is loaded, has to be aligned with it; rows have to be long, the only loop of a unit, and, where nothing
+// else makes a unit of them, enough for the device.
+static std::optional<IndexId> findPeeled(const LoopPlan &plan, const SimtTarget &target, unsigned lanes) {
+  const Loop &last = plan.loops.back();
+  const unsigned wide = widest(plan);
+  const std::optional<int64_t> extent = last.extent.number();
+  if (lanes * 4 > wide || !isContiguous(plan) || !extent || *extent < int64_t(target.subgroup) * wide ||
+      std::ranges::count_if(plan.loops, &Loop::reduced) > 1)
+    return {};
+  double rows = 1;
+  for (const Loop &loop : plan.loops)
+    rows *= &loop == &last ? 1 : plan.typical(loop.extent);
+  const double rowVectors = static_cast<double>(*extent) / wide;
+  if (!last.reduced && rows * std::min<double>(rowThreads, rowVectors / vectorsPerThread) < target.deviceThreads / 4)
+    return {};
+  std::optional<IndexId> found;
+  for (const Root &root : plan.roots)
+    if (!root.row && !plan.space.isCongruent(root.address, found.emplace(found.value_or(root.address)), wide))
+      return {};
+  int aligned = 0;
+  for (IndexId address : plan.loads)
+    if (plan.space.loops(address) & last.members)
+      aligned += plan.space.isCongruent(address, found.emplace(found.value_or(address)), wide) ? 1 : -1;
+  return aligned >= 0 ? found : std::nullopt;
 }
 
 static unsigned powerOf2(double atLeast, unsigned most) {
@@ -83,24 +115,28 @@ static unsigned powerOf2(double atLeast, unsigned most) {
 // has too few steps for a subgroup, the team shares the longest one.
 static void scheduleRows(const LoopPlan &plan, const SimtTarget &target, SimtSchedule &schedule) {
   const Dim &extent = schedule.loops.back().extent;
-  const double vectors = plan.typical(extent) / schedule.lanes;
+  const double vectors = std::floor(plan.typical(extent) / schedule.lanes); // what is left of a peeled one is the edge
   schedule.split = static_cast<int>(schedule.loops.size()) - 1;
   double steps = vectors, vectorsPerStep = 1;
   if (vectors < target.subgroup)
     for (size_t i = 0; i + 1 < schedule.loops.size(); ++i)
       if (const double found = plan.typical(schedule.loops[i].extent); schedule.loops[i].inside && found > steps)
         steps = found, schedule.split = static_cast<int>(i), vectorsPerStep = vectors;
-  const unsigned perThread = schedule.lanes > 1 ? vectorsPerThread : mostValues / 4;
-  const unsigned least = powerOf2(steps, target.subgroup);
+  const unsigned perThread = schedule.lanes > 1 ? vectorsPerThread : mostValues / 2;
+  // Fewer threads than a subgroup, if there are rows for all: they exchange less, and each has more in flight.
+  const bool isNarrow = schedule.lanes > 1 && plan.typical(schedule.units) * target.subgroup >= target.deviceThreads;
+  const unsigned edge = schedule.peeled ? 2 * schedule.lanes : 1; // its elements have a thread each
+  const unsigned least = std::max(powerOf2(steps, isNarrow ? leastRowThreads : target.subgroup), edge);
   schedule.team = std::max(least, powerOf2(steps * vectorsPerStep / perThread,
                                            std::min({rowThreads, target.blockThreads, powerOf2(steps, rowThreads)})));
   schedule.teams = std::max(1U, 128 / schedule.team);
   const bool alone = std::ranges::count_if(schedule.loops, [](const ScheduledLoop &loop) { return loop.inside; }) == 1;
   if (auto number = extent.number(); number && *number > 0 && alone) {
-    const int64_t step = static_cast<int64_t>(schedule.team) * schedule.lanes;
-    const int64_t copies = (*number + step - 1) / step;
-    if (copies * schedule.lanes <= mostValues)
-      schedule.copies = static_cast<unsigned>(copies);
+    const int64_t copies = (*number / schedule.lanes + schedule.team - 1) / schedule.team;
+    const unsigned most = mostValues / schedule.lanes;
+    schedule.isLooped = copies > most;
+    schedule.copies =
+        schedule.isLooped ? most - most / 4 : static_cast<unsigned>(copies); // a loop needs registers, too
   }
 }
 
@@ -131,12 +167,11 @@ static void shareUnits(const LoopPlan &plan, const SimtTarget &target, SimtSched
   const Dim &extent = schedule.loops[schedule.split].extent;
   const double vectors = plan.typical(extent) / schedule.stepOf(schedule.split);
   const double threads = plan.typical(schedule.units) * schedule.team;
-  const double parts =
-      std::min(target.deviceThreads / std::max(threads, 1.0), vectors / schedule.team / stepsPerPart);
+  const double parts = std::min(target.deviceThreads / std::max(threads, 1.0), vectors / schedule.team / stepsPerPart);
   if (parts < 2)
     return;
   schedule.parts = powerOf2(parts / 1.5, mostParts);
-  schedule.copies = 0;
+  schedule.copies = 0, schedule.isLooped = true;
   int64_t values = 0;
   for (const Reduction &reduction : plan.reductions)
     values += valuesOf(reduction, plan);
@@ -229,9 +264,9 @@ Dim SimtSchedule::iterations(const LoopPlan &plan, bool combines) const {
       });
   if (combines)
     return ofElement;
-  Dim nest = ofElement * std::max(copies, 1U); // of the loops from here inwards
+  Dim nest = ofElement * (std::max(copies, 1U) + (peeled ? 1 : 0)); // of the loops from here inwards
   for (size_t i = loops.size(); i-- > 0;) {
-    if (!loops[i].inside || (copies && i + 1 == loops.size()))
+    if (!loops[i].inside || (!isLooped && i + 1 == loops.size()))
       continue;
     const bool isShared = static_cast<int>(i) == split, isUnrolled = unroll > 1 && static_cast<int>(i) == innermost();
     const int64_t folded = isUnrolled ? int64_t(unroll) * foldAfter : 1;
@@ -246,6 +281,7 @@ SimtSchedule combineSchedule(const SimtSchedule &schedule, const SimtTarget &tar
   combine.team = powerOf2(double(schedule.parts) / partsPerThread, target.subgroup);
   combine.teams = columnThreads / combine.team;
   combine.split = -1;
+  combine.peeled.reset();
   combine.unroll = combine.lanes = 1;
   combine.units = 1;
   for (const ScheduledLoop &loop : schedule.loops)
@@ -268,22 +304,28 @@ SimtSchedule scheduleSimt(const LoopPlan &plan, const SimtTarget &target) {
   if (schedule.laneLoop && !inOrder)
     schedule.lanes = chooseLanes(plan);
   const bool reduces = !plan.reductions.empty();
+  if (schedule.laneLoop && !inOrder && (schedule.laneInside || !reduces))
+    schedule.peeled = findPeeled(plan, target, schedule.lanes);
+  if (schedule.peeled) {
+    schedule.lanes = widest(plan);
+    schedule.laneInside = schedule.loops.back().inside = true;
+  }
   if (reduces && !schedule.laneInside)
     schedule.lanes = narrowColumns(plan, target, schedule);
   for (size_t i = 0; i < schedule.loops.size(); ++i)
     if (const ScheduledLoop &loop = schedule.loops[i]; !loop.inside)
       schedule.units *=
           i + 1 == schedule.loops.size() && schedule.laneLoop ? floorDiv(loop.extent, schedule.lanes) : loop.extent;
-  if (reduces && schedule.laneInside)
+  if (schedule.laneInside)
     scheduleRows(plan, target, schedule);
   else if (reduces)
     scheduleColumns(plan, target, schedule);
   else
     schedule.teams = std::min(pointwiseThreads, target.blockThreads);
-  if (reduces) {
+  if (reduces)
     shareUnits(plan, target, schedule);
+  if (reduces || schedule.laneInside)
     unrollSteps(plan, schedule);
-  }
   return schedule;
 }
 

@@ -17,8 +17,8 @@ struct ProductTile {
   unsigned rows = side, columns = side, depth = side; // multiples of `side`; the depth may be half of it
 };
 
-// The lanes are the elements that one thread loads and stores at once. They divide the extent of the innermost loop, so
-// that no vector is partial.
+// The lanes are the elements that one thread loads and stores at once. They divide the extent of the innermost loop, or
+// it is peeled, so that no vector is partial.
 struct SimtSchedule : Schedule {
   // Each element of the loops that are not `inside`, times each vector of the lane loop where that is not inside, is
   // the work of one team.
@@ -26,9 +26,12 @@ struct SimtSchedule : Schedule {
   unsigned team = 1;  // threads of a team, a power of 2
   unsigned teams = 1; // of a block
   int split = -1;     // the loop, inside, whose steps the threads of a team take by turns; -1 where nothing is reduced
-  // > 0: each thread computes so many vectors of a row and keeps them in registers from pass to pass; 0: a loop, which
-  // computes them again in each pass.
+  // So many vectors of a row each thread computes and keeps in registers from pass to pass.
   unsigned copies = 0;
+  bool isLooped = true; // the others come in a loop, which computes them again in each pass
+  // Set where rows begin and end anywhere between aligned vectors: the lane loop is peeled. Its vectors begin where
+  // this address is a multiple of the lanes; the elements in front of them and behind are one for a thread.
+  std::optional<IndexId> peeled;
   // > 1: the innermost loop takes so many steps at once, so that their loads are under way together. Where it reduces,
   // each of them has a partial result of its own, and `foldAfter` times so many steps end in one of the thread's: sums
   // of many terms would lose digits one after the other.

@@ -25,7 +25,7 @@ TEST(Simt, LongReductionsAreSharedByBlocks) {
       if (dtype == MORTISE_I1 && std::string_view(op) != "reduce_max")
         continue;
       for (const auto &[dims, axis] :
-           {std::pair(Dims{6000, 24}, 0), {Dims{6001, 3}, 0}, {Dims{2, 400000}, 1}, {Dims{60001}, 0}}) {
+           {std::pair(Dims{6000, 24}, 0), {Dims{6001, 3}, 0}, {Dims{2, 400000}, 1}, {Dims{200001}, 0}}) {
         TestGraph b;
         V x = b.input(dtype, dims);
         Dims kept = dims;
@@ -104,8 +104,8 @@ TEST(Simt, SumsOfManyTermsKeepTheirDigits) {
   oracle.checkSimt(roundings);
   double squares = 0;
   for (int64_t i = 0; i < length; ++i) {
-    const double off = element(oracle.memory.at(sum->index), MORTISE_F32, i) -
-                       element(oracle.expected.at(sum->index), MORTISE_F32, i);
+    const double off =
+        element(oracle.memory.at(sum->index), MORTISE_F32, i) - element(oracle.expected.at(sum->index), MORTISE_F32, i);
     squares += off * off;
   }
   const double pairs = 0x1p-24 * 3 * std::sqrt(rows * std::log2(rows) / 6);
@@ -161,6 +161,88 @@ TEST(Simt, SubgroupsOf64) {
       if (HasFatalFailure())
         return;
     }
+}
+
+// Rows that begin anywhere between aligned vectors.
+TEST(Simt, OddRowsAreReadBySixteenBytes) {
+  for (const auto &[family, length, lanes] : {std::tuple(&softmax, 4097, 8U),
+                                              {&pointwise, 4095, 8U},
+                                              {&norm, 1001, 8U},
+                                              {&largest, 2051, 8U},
+                                              {&norm, 4098, 8U},
+                                              {&softmax, 100, 4U},
+                                              {&softmax, 101, 1U},
+                                              {&softmax, 1004, 4U}}) {
+    const SimtSchedule schedule = scheduleOf(family, MORTISE_BF16, 65536, length);
+    EXPECT_EQ(schedule.lanes, lanes) << length;
+    EXPECT_EQ(schedule.peeled.has_value(), lanes == 8) << length;
+  }
+  EXPECT_FALSE(scheduleOf(pointwise, MORTISE_BF16, 2, 1000003).peeled) << "two blocks for a large tensor";
+  for (const int32_t dtype : {MORTISE_BF16, MORTISE_F16, MORTISE_F32, MORTISE_I8})
+    for (const int64_t length : {257, 258, 1023, 2051})
+      for (const auto family : {softmax, pointwise, norm, largest}) {
+        if (dtype == MORTISE_I8 && family != largest)
+          continue;
+        TestGraph b;
+        family(b, dtype, 19, length);
+        Oracle oracle(b);
+        for (size_t i = 0; i < oracle.graph.input_count; ++i)
+          oracle.fill(oracle.graph.inputs[i], length == 1023 ? Fill::Hostile : Fill::Plain);
+        oracle.check(family == largest ? equal : roundings,
+                     std::string(dtypeName(dtype)) + " " + std::to_string(length));
+        if (HasFatalFailure())
+          return;
+      }
+}
+
+// One long row is shared by blocks, the first of which has its edge.
+TEST(Simt, OddRowsAreSharedByBlocks) {
+  for (const int64_t rows : {1, 2})
+    for (const char *op : {"reduce_sum", "reduce_max"}) {
+      TestGraph b;
+      V x = b.input(MORTISE_F32, {rows, 300007});
+      b.output(b.op(op, {x}, MORTISE_F32, {rows}, {{"axes", Dims{1}}}));
+      EXPECT_EQ(kernelCount(b.view()), 2U);
+      Oracle oracle(b);
+      oracle.fill(x, Fill::Small);
+      oracle.check(equal, op);
+    }
+}
+
+// What registers do not hold of a row comes in a loop.
+TEST(Simt, LongRows) {
+  for (const auto &[length, copies, isLooped] :
+       {std::tuple(4096, 4U, false), {16384, 4U, false}, {16392, 3U, true}, {32768, 3U, true}, {33001, 3U, true}}) {
+    const SimtSchedule schedule = scheduleOf(softmax, MORTISE_BF16, 8192, length);
+    EXPECT_EQ(schedule.copies, copies) << length;
+    EXPECT_EQ(schedule.isLooped, isLooped) << length;
+  }
+  for (const auto family : {softmax, norm})
+    for (const int64_t length : {16392, 32768, 33001}) {
+      TestGraph b;
+      family(b, MORTISE_BF16, 3, length);
+      Oracle oracle(b);
+      for (size_t i = 0; i < oracle.graph.input_count; ++i)
+        oracle.fill(oracle.graph.inputs[i], Fill::Plain);
+      oracle.check(roundings, std::to_string(length));
+      if (HasFatalFailure())
+        return;
+    }
+}
+
+// Rows for all threads: few of a subgroup share one.
+TEST(Simt, ManyShortRows) {
+  EXPECT_EQ(scheduleOf(softmax, MORTISE_BF16, 524288, 256).team, 8U);
+  EXPECT_EQ(scheduleOf(softmax, MORTISE_BF16, 64, 256).team, 32U);
+  for (const int64_t length : {8, 64, 200, 256, 264, 513, 1000}) {
+    TestGraph b;
+    softmax(b, MORTISE_BF16, 131, length);
+    Oracle oracle(b);
+    oracle.fill(oracle.graph.inputs[0], Fill::Plain);
+    oracle.check(roundings, std::to_string(length));
+    if (HasFatalFailure())
+      return;
+  }
 }
 
 TEST(Simt, RowsOfAllLengths) {
