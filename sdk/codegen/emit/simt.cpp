@@ -9,6 +9,8 @@ using I = arith::CmpIPredicate;
 EmittedSimtKernel SimtKernel::emit(StringRef name) {
   Type pointerType = LLVM::LLVMPointerType::get(b.getContext()), i32 = b.getI32Type(), i64 = b.getI64Type();
   entry = name.str();
+  c.isNarrow =
+      llvm::all_of(plan.roots, [&](const Root &root) { return isNarrowFloat(plan.dag.exprs[root.expr].dtype); });
   const size_t tensors = inputCount() + plan.roots.size();
   SmallVector<Type> types(tensors + (role == Role::Whole ? 0 : 1), pointerType);
   types.append(plan.dag.usedSymbols.size(), i64);

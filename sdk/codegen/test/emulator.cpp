@@ -5,8 +5,12 @@
 #include "target/lowering.hpp"
 #include "target/x86/jit.hpp"
 
+#include <mortise/conformance/error_bounds.hpp>
+
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
 #include <random>
 #include <ucontext.h>
 
@@ -118,14 +122,60 @@ void BlockRun::start() {
   run.ended[me] = true;
 }
 
+const double exp2Error = std::exp2(-22.7); // as Approximations::exp2 may be
+
+// The f32 that is furthest from a number within an error; above and below it by turns.
+float wrong(float x, double exact, double error) {
+  if (!std::isfinite(exact) || exact == 0)
+    return static_cast<float>(exact);
+  const float direction = std::bit_cast<uint32_t>(x) % 2 ? INFINITY : -INFINITY;
+  auto result = static_cast<float>(exact);
+  for (float next = result; std::fabs(next - exact) <= error; next = std::nextafter(next, direction))
+    result = next;
+  return result;
+}
+
 extern "C" {
 uint32_t emulatedThread() { return running().thread; }
 uint32_t emulatedBlock() { return running().block; }
 void emulatedBarrier() { running().barrier(); }
 uint32_t emulatedExchange(uint32_t bits, uint32_t mask) { return running().exchange(bits, mask); }
+float emulatedExp2(float x) {
+  const double exact = std::exp2(static_cast<double>(x));
+  return wrong(x, exact, std::min(exact * exp2Error, 2.05 * conformance::ulp(exact, MORTISE_F32)));
+}
+float emulatedExp2WithoutSubnormals(float x) { return x < -126 ? 0 : emulatedExp2(x); }
+float emulatedReciprocal(float x) {
+  const double exact = 1 / static_cast<double>(x);
+  if (std::fabs(exact) < 0x1p-126)
+    return 0;
+  return wrong(x, exact, conformance::ulp(exact, MORTISE_F32));
+}
 }
 
-// Calls the functions above, by their addresses.
+// Calls of the functions above, by their addresses.
+template <typename F> Value call(Code &c, F *function, Type result, ValueRange arguments) {
+  Type pointer = LLVM::LLVMPointerType::get(c.b.getContext());
+  Value address = LLVM::IntToPtrOp::create(c.b, c.loc, pointer, c.i64(reinterpret_cast<intptr_t>(function)));
+  llvm::SmallVector<Value> operands{address};
+  operands.append(arguments.begin(), arguments.end());
+  llvm::SmallVector<Type> types;
+  for (Value argument : arguments)
+    types.push_back(argument.getType());
+  auto type = LLVM::LLVMFunctionType::get(result ? result : LLVM::LLVMVoidType::get(c.b.getContext()), types);
+  auto op = LLVM::CallOp::create(c.b, c.loc, type, operands);
+  return result ? op.getResult() : Value();
+}
+
+// As wrong as instructions may be.
+class EmulatedApproximations final : public Approximations {
+public:
+  Value exp2(Code &c, Value x, bool subnormals) const override {
+    return call(c, subnormals ? &emulatedExp2 : &emulatedExp2WithoutSubnormals, x.getType(), x);
+  }
+  Value reciprocal(Code &c, Value x) const override { return call(c, &emulatedReciprocal, x.getType(), x); }
+};
+
 class EmulatedMachine final : public SimtMachine {
 public:
   explicit EmulatedMachine(unsigned subgroup) : size(subgroup) {}
@@ -146,18 +196,6 @@ public:
 
 private:
   const unsigned size;
-  template <typename F> static Value call(Code &c, F *function, Type result, ValueRange arguments) {
-    Type pointer = LLVM::LLVMPointerType::get(c.b.getContext());
-    Value address = LLVM::IntToPtrOp::create(c.b, c.loc, pointer, c.i64(reinterpret_cast<intptr_t>(function)));
-    llvm::SmallVector<Value> operands{address};
-    operands.append(arguments.begin(), arguments.end());
-    llvm::SmallVector<Type> types;
-    for (Value argument : arguments)
-      types.push_back(argument.getType());
-    auto type = LLVM::LLVMFunctionType::get(result ? result : LLVM::LLVMVoidType::get(c.b.getContext()), types);
-    auto op = LLVM::CallOp::create(c.b, c.loc, type, operands);
-    return result ? op.getResult() : Value();
-  }
 };
 
 } // namespace
@@ -190,6 +228,8 @@ struct Emulator::Impl {
       Instructions instructions = backend->instructions();
       instructions.narrowDivisions = true;
       instructions.keepNan = false;
+      static const EmulatedApproximations approximations;
+      instructions.approximations = &approximations;
       EmittedSimtKernel kernel =
           SimtKernel(**plan, part, role, machine, alignment, *module, builder, instructions).emit(name);
       differs = kernel.usesAlignment;

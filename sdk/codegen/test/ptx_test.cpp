@@ -99,6 +99,21 @@ TEST_P(PtxTest, RowsAreReadBySixteenBytes) {
   }
 }
 
+TEST_P(PtxTest, ApproximateInstructionsAreForNarrowResults) {
+  const auto target = SimtTarget::cuda(GetParam().first, GetParam().second, 1);
+  const auto compiler = SimtCompiler::create(*target);
+  const auto approximates = [&](int32_t dtype) {
+    TestGraph b;
+    pointwise(b, dtype, 64, 4096);
+    const MortiseGraph &graph = b.view();
+    const auto functions = (*compiler)->compile(graph, fuse({&graph, {}, {}, {}}, simtFuseTarget())->groups);
+    return functions && functions->at(0)->code.find("ex2.approx") != std::string::npos;
+  };
+  EXPECT_TRUE(approximates(MORTISE_BF16));
+  EXPECT_TRUE(approximates(MORTISE_F16));
+  EXPECT_FALSE(approximates(MORTISE_F32));
+}
+
 // The conversions of GPUs and their neg give each NaN one payload.
 TEST_P(PtxTest, MovesAndSignsKeepThePayloadOfNan) {
   const auto target = SimtTarget::cuda(GetParam().first, GetParam().second, 1);

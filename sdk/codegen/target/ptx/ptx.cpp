@@ -14,7 +14,19 @@ using namespace mlir;
 
 namespace {
 
-// Through LLVM's intrinsics for NVPTX.
+// Calls of LLVM's intrinsics for NVPTX.
+Value call(Code &c, const char *name, Type type, ValueRange arguments) {
+  return LLVM::CallIntrinsicOp::create(c.b, c.loc, type, c.b.getStringAttr(name), arguments).getResults();
+}
+
+class PtxApproximations final : public Approximations {
+public:
+  Value exp2(Code &c, Value x, bool subnormals) const override {
+    return call(c, subnormals ? "llvm.nvvm.ex2.approx.f32" : "llvm.nvvm.ex2.approx.ftz.f32", x.getType(), x);
+  }
+  Value reciprocal(Code &c, Value x) const override { return call(c, "llvm.nvvm.rcp.approx.ftz.f", x.getType(), x); }
+};
+
 class PtxMachine final : public SimtMachine {
 public:
   void makeKernel(LLVM::LLVMFuncOp function, unsigned threads) const override {
@@ -34,11 +46,6 @@ public:
   }
   unsigned sharedSpace() const override { return 3; }
   unsigned subgroup() const override { return 32; }
-
-private:
-  static Value call(Code &c, const char *name, Type type, ValueRange arguments) {
-    return LLVM::CallIntrinsicOp::create(c.b, c.loc, type, c.b.getStringAttr(name), arguments).getResults();
-  }
 };
 
 class PtxBackend final : public SimtBackend {
@@ -79,6 +86,8 @@ Result<SimtCode> PtxBackend::compile(LoopPlan &plan, const SimtSchedule &schedul
   available.narrowDivisions = true;
   available.keepNan = false;
   available.brain = true;
+  static const PtxApproximations approximations;
+  available.approximations = &approximations;
   SimtCode result = emitKernels(plan, schedule, target, instructions, available, entry, alignment, *module);
   llvm::LLVMContext context;
   Result<std::unique_ptr<llvm::Module>> lowered = lowering.run(*module, context, entry);
