@@ -167,6 +167,24 @@ template <typename F> Value call(Code &c, F *function, Type result, ValueRange a
   return result ? op.getResult() : Value();
 }
 
+bool isMisaligned = false; // some access of a kernel
+
+extern "C" void emulatedAccess(uint64_t address, uint64_t alignment) { isMisaligned |= address % alignment != 0; }
+
+// Checks the addresses of vectors, which GPUs have to find aligned, and CPUs load anyway.
+void checkAlignment(mlir::ModuleOp module, const Instructions &instructions) {
+  const auto check = [&](mlir::Operation *op, Value address, Type type, std::optional<uint64_t> alignment) {
+    if (!alignment || *alignment * 8 <= mlir::getElementTypeOrSelf(type).getIntOrFloatBitWidth())
+      return;
+    mlir::OpBuilder builder(op);
+    Code c(builder, op->getLoc(), 1, instructions);
+    Value number = LLVM::PtrToIntOp::create(builder, c.loc, builder.getI64Type(), address);
+    call(c, &emulatedAccess, {}, {number, c.i64(static_cast<int64_t>(*alignment))});
+  };
+  module.walk([&](LLVM::LoadOp op) { check(op, op.getAddr(), op.getType(), op.getAlignment()); });
+  module.walk([&](LLVM::StoreOp op) { check(op, op.getAddr(), op.getValue().getType(), op.getAlignment()); });
+}
+
 // As wrong as instructions may be.
 class EmulatedApproximations final : public Approximations {
 public:
@@ -232,6 +250,7 @@ struct Emulator::Impl {
       instructions.approximations = &approximations;
       EmittedSimtKernel kernel =
           SimtKernel(**plan, part, role, machine, alignment, *module, builder, instructions).emit(name);
+      checkAlignment(*module, instructions);
       differs = kernel.usesAlignment;
       synchronises |= machine.synchronises;
       llvm::LLVMContext context;
@@ -369,6 +388,7 @@ void runGroup(const Group &group, const EmulatedFunction &function, Memory &memo
           body(&launch);
     }
   }
+  ASSERT_FALSE(std::exchange(isMisaligned, false)) << group.name << " accesses vectors that are not aligned";
   for (size_t i = 0; i < guard; ++i)
     ASSERT_EQ(scratch[scratchBytes + i], std::byte(0xa5)) << group.name << " wrote behind its scratch memory";
 }
