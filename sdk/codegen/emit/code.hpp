@@ -18,6 +18,18 @@ namespace mortise::codegen {
 using mlir::Type;
 using mlir::Value;
 
+class Code;
+
+// Approximate instructions of a machine, on one f32.
+class Approximations {
+public:
+  virtual ~Approximations() = default;
+  // 2^x within 2^-22.7 of it and 2.05 ULP, as measured for all f32 on an H200. `subnormals`: results may not be 0
+  // instead.
+  virtual Value exp2(Code &c, Value x, bool subnormals) const = 0;
+  virtual Value reciprocal(Code &c, Value x) const = 0; // within 1 ULP; 0 where that is subnormal
+};
+
 // What the target has as instructions. Without `fma` and `half` LLVM would call library functions that are not linked.
 struct Instructions {
   bool fma = true;              // x * y + z, rounded once
@@ -26,6 +38,7 @@ struct Instructions {
   bool brain = false;           // conversion of f32 to bf16, subnormals included
   bool keepNan = true;          // neg and conversions keep the payload of NaN
   bool subnormals = true;       // arithmetic of f32 takes and makes them
+  const Approximations *approximations = nullptr;
 };
 
 struct Fit; // coefficients.hpp
@@ -157,8 +170,16 @@ public:
   mlir::Location loc;
   unsigned lanes;
   const Instructions instructions;
+  bool isNarrow = false; // all that is stored is rounded to f16 or bf16: functions may approximate (approximate.cpp)
 
 private:
+  bool approximates(Value x) const { return isNarrow && instructions.approximations && element(x).isF32(); }
+  Value eachLane(Value x, llvm::function_ref<Value(Value)> function);
+  Value approximateExp2(Value x, bool subnormals);
+  Value approximateReciprocal(Value x);
+  Value approximateExp(Value x);
+  Value approximateLogistic(Value x);
+  Value approximateGelu(Value x);
   Value asInMemory(Value x, int32_t dtype);
   Value bf16Bits(Value x);
   Value halfToFloat(Value bits);

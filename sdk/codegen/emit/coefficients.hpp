@@ -125,6 +125,13 @@ inline constexpr double erfcScaled64[] = {
     -6.87160684413810730e-01, 1.02158270524202299e+00};
 inline constexpr Fit erfcScaled{erfcScaled32, erfcScaled64};
 
+// geluTail: [0.115, 1], relative error 2.58e-01
+inline constexpr double geluTail32[] = {-4.79040928184986115e-02, 2.80735194683074951e-01,  -6.68324172496795654e-01,
+                                        7.58735418319702148e-01,  -2.86442697048187256e-01, -9.06722769141197205e-02,
+                                        -2.27081030607223511e-01, -2.19046339392662048e-01};
+inline constexpr std::array<double, 0> geluTail64{};
+inline constexpr Fit geluTail{geluTail32, geluTail64};
+
 // sinTail: [0, 0.618085], relative error 4.94e-12
 inline constexpr double sinTail32[] = {2.71823726758769883e-06, -1.98393271353844284e-04, 8.33332936227620599e-03,
                                        -1.66666666414264725e-01};

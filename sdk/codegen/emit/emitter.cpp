@@ -48,14 +48,7 @@ void Emitter::onlyIf(Value condition, llvm::function_ref<void()> body) {
   scopes.pop_back();
 }
 
-// Runs the loops inside a task other than the lane loop, outermost first.
-void Emitter::serial(size_t from, Carried &carried, llvm::function_ref<void(Carried &)> body) {
-  while (from < schedule.loops.size() &&
-         (!schedule.loops[from].inside || (schedule.laneInside && from + 1 == schedule.loops.size())))
-    ++from;
-  if (from == schedule.loops.size())
-    return body(carried);
-  const ScheduledLoop &level = schedule.loops[from];
+void Emitter::steps(const ScheduledLoop &level, Carried &carried, llvm::function_ref<void(Carried &)> body) {
   if (level.extent == 0) // its counter is the constant 0, so a load could be hoisted out of the loop, and an empty
                          // tensor has no memory
     return;
@@ -63,9 +56,19 @@ void Emitter::serial(size_t from, Carried &carried, llvm::function_ref<void(Carr
   carried = loop(bounds.low, bounds.high, bounds.step, carried, level.members, [&](Value i, ValueRange arguments) {
     setCounter(level, i);
     Carried inner(arguments.begin(), arguments.end());
-    serial(from + 1, inner, body);
+    body(inner);
     return inner;
   });
+}
+
+// Runs the loops inside a task other than the lane loop, outermost first.
+void Emitter::serial(size_t from, Carried &carried, llvm::function_ref<void(Carried &)> body) {
+  while (from < schedule.loops.size() &&
+         (!schedule.loops[from].inside || (schedule.laneInside && from + 1 == schedule.loops.size())))
+    ++from;
+  if (from == schedule.loops.size())
+    return body(carried);
+  steps(schedule.loops[from], carried, [&](Carried &inner) { serial(from + 1, inner, body); });
 }
 
 Emitter::Carried Emitter::startRuns() {

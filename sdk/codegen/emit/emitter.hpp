@@ -110,6 +110,8 @@ protected:
   void setCounter(const Loop &loop, Value counter) { counters[loop.number] = counter; }
   Dim laneExtent() const { return schedule.loops.empty() ? Dim(1) : schedule.loops.back().extent; }
   size_t inputCount() const;
+  // Runs the body for the steps of a loop inside a task.
+  virtual void steps(const ScheduledLoop &level, Carried &carried, llvm::function_ref<void(Carried &)> body);
   // Runs the loops inside a task, from number `from` on, but not the lane loop.
   void serial(size_t from, Carried &carried, llvm::function_ref<void(Carried &)> body);
   void putRow(); // copies the operand's row, then updates it

@@ -73,6 +73,8 @@ Value Code::expParts(Value x, Value &n) {
 }
 
 Value Code::exp(Value x) {
+  if (approximates(x))
+    return approximateExp(x);
   Value n, m = expParts(atMost(x, isDouble(x) ? 710 : 89), n);
   return scaleByPowerOf2(m, n);
 }
@@ -254,6 +256,8 @@ Value Code::erf(Value x) {
 
 // x * Phi(x), with Phi(-|x|) = erfc(|x| / sqrt 2) / 2, which does not cancel; for x > 0 it is x - x * Phi(-x).
 Value Code::gelu(Value x) {
+  if (approximates(x))
+    return approximateGelu(x);
   Value a = atMost(abs(x), isDouble(x) ? 40 : 15), square = mul(a, a);
   Value lost = squareError(a, square);
   Value tail = tailProbability(mul(a, 0.70710678118654752), mul(square, 0.5), mul(lost, 0.5), mul(copySign(a, x), 0.5),
@@ -263,6 +267,8 @@ Value Code::gelu(Value x) {
 }
 
 Value Code::logistic(Value x) {
+  if (approximates(x))
+    return approximateLogistic(x);
   Value e = exp(neg(abs(x))), one = constant(x.getType(), 1);
   return div(select(compare(P::OLT, x, 0.0), e, one), add(one, e));
 }

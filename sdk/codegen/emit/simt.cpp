@@ -9,6 +9,8 @@ using I = arith::CmpIPredicate;
 EmittedSimtKernel SimtKernel::emit(StringRef name) {
   Type pointerType = LLVM::LLVMPointerType::get(b.getContext()), i32 = b.getI32Type(), i64 = b.getI64Type();
   entry = name.str();
+  c.isNarrow =
+      llvm::all_of(plan.roots, [&](const Root &root) { return isNarrowFloat(plan.dag.exprs[root.expr].dtype); });
   const size_t tensors = inputCount() + plan.roots.size();
   SmallVector<Type> types(tensors + (role == Role::Whole ? 0 : 1), pointerType);
   types.append(plan.dag.usedSymbols.size(), i64);
@@ -119,16 +121,22 @@ Emitter::Bounds SimtKernel::boundsOf(const ScheduledLoop &loop) {
   if (number != simt.split)
     return {c.i64(0), extent(loop.extent), c.i64(lanes)};
   Value low = c.mulI(c.resizeInt(member, b.getI64Type(), false), c.i64(lanes)), high = extent(loop.extent);
+  Value first = c.i64(0);
+  if (simt.peeled)
+    first = vectorsBegin, high = vectorsEnd;
   if (role == Role::Parts) {
     Value size = extent(ceilDiv(loop.extent, Dim(lanes * simt.parts)) * lanes);
-    Value first = c.mulI(part, size);
-    low = c.addI(low, first);
+    first = c.addI(first, c.mulI(part, size));
     high = c.two<arith::MinSIOp>(high, c.addI(first, size));
   }
+  if (simt.copies)
+    first = c.addI(first, c.i64(int64_t(simt.copies) * simt.team * lanes));
+  low = c.addI(low, first);
   return {low, high, c.i64(lanes * simt.team)};
 }
 
-// All terms of the address have to be multiples of the lanes, where a counter of the lane loop counts as one.
+// All terms of the address have to be multiples of the lanes, where a counter of the lane loop counts as one; in a
+// peeled loop, all of its difference to the address that is aligned.
 unsigned SimtKernel::alignmentOf(int32_t dtype, IndexId address) {
   const unsigned element = dtypeBits(dtype) / 8;
   const unsigned whole = std::min(alignment, element * simt.lanes);
@@ -142,6 +150,8 @@ unsigned SimtKernel::alignmentOf(int32_t dtype, IndexId address) {
     const bool isLane = term.kind == Atom::Loop && term.loop == simt.loops.back().number;
     aligned &= isLane || plan.space.facts.isMultiple(factor, needed);
   }
+  if (simt.peeled)
+    aligned = plan.space.isCongruent(address, *simt.peeled, needed);
   usesAlignment |= aligned;
   return aligned ? whole : element;
 }
@@ -149,14 +159,18 @@ unsigned SimtKernel::alignmentOf(int32_t dtype, IndexId address) {
 void SimtKernel::row(Value unit) {
   if (plan.isPut())
     return putRow();
+  if (simt.peeled)
+    peel();
   for (unsigned i = 0; i < simt.copies; ++i) {
     Value vector = c.addI(member, c.integer(b.getI32Type(), int64_t(i) * simt.team));
     Value start = c.mulI(c.resizeInt(vector, b.getI64Type(), false), c.i64(simt.lanes));
+    Value first = simt.peeled ? vectorsBegin : c.i64(0);
+    start = c.addI(start, first);
     Copy copy;
-    const int64_t extent = *laneExtent().number();
-    if (int64_t(i + 1) * simt.team * simt.lanes > extent) {
-      copy.isInside = c.compareI(I::slt, start, c.i64(extent));
-      start = c.select(copy.isInside, start, c.i64(0)); // loads have to stay inside, too
+    const int64_t extent = *laneExtent().number(), mostHead = simt.peeled ? simt.lanes - 1 : 0;
+    if (int64_t(i + 1) * simt.team * simt.lanes + mostHead > extent) {
+      copy.isInside = c.compareI(I::sle, start, c.i64(extent - simt.lanes));
+      start = c.select(copy.isInside, start, first); // loads have to stay inside, too
     }
     copy.start = start;
     copy.scope = Scope{scopes.back().loops | simt.loops.back().members};
@@ -178,7 +192,49 @@ void SimtKernel::row(Value unit) {
   currentPass = 0;
 }
 
-// Runs the body for each of the thread's steps inside a unit.
+// The elements in front of the row's first aligned vector and those behind its last go to threads one by one.
+void SimtKernel::peel() {
+  const ScheduledLoop &lane = simt.loops.back();
+  IndexId rowStart = *simt.peeled;
+  for (const auto &[atom, factor] : Index(plan.space.index(rowStart)).terms)
+    if (plan.space.atom(atom).kind == Atom::Loop && plan.space.atom(atom).loop == lane.number)
+      rowStart = plan.space.add(rowStart, plan.space.atomIndex(atom), -1);
+  Value length = extent(lane.extent), rest = c.i64(simt.lanes - 1);
+  Value mine = c.resizeInt(member, b.getI64Type(), false);
+  vectorsBegin = c.andI(c.subI(c.i64(0), scalarIndex(rowStart)), rest);
+  Value behind = c.andI(c.subI(length, vectorsBegin), rest);
+  vectorsEnd = c.subI(length, behind);
+  Value element =
+      c.select(c.compareI(I::slt, mine, vectorsBegin), mine, c.addI(vectorsEnd, c.subI(mine, vectorsBegin)));
+  edge.isInside = c.compareI(I::slt, element, length);
+  if (role == Role::Parts)
+    edge.isInside = c.andI(edge.isInside, c.compareI(I::eq, part, c.i64(0)));
+  edge.start = c.select(edge.isInside, element, c.i64(0));
+  edge.scope = Scope{scopes.back().loops | lane.members};
+}
+
+void SimtKernel::inCopy(Copy &copy, llvm::function_ref<void()> body) {
+  scopes.back().next = nullptr;
+  scopes.push_back(std::move(copy.scope));
+  setCounter(simt.loops.back(), copy.start);
+  active = copy.isInside;
+  body();
+  active = Value();
+  copy.scope = std::move(scopes.back());
+  scopes.pop_back();
+}
+
+// What the body emits is for one element.
+void SimtKernel::onEdge(llvm::function_ref<void()> body) {
+  if (!simt.peeled)
+    return;
+  const uint64_t mask = std::exchange(laneMask, 0);
+  const unsigned lanes = std::exchange(c.lanes, 1);
+  inCopy(edge, body);
+  laneMask = mask, c.lanes = lanes;
+}
+
+// Runs the body for each of the thread's steps inside a unit, but on the edge of a peeled row.
 void SimtKernel::forVectors(Carried &carried, llvm::function_ref<void(Carried &)> body) {
   serial(0, carried, [&](Carried &inner) {
     if (!simt.laneInside)
@@ -186,25 +242,79 @@ void SimtKernel::forVectors(Carried &carried, llvm::function_ref<void(Carried &)
     if (laneExtent() == 0)
       return;
     const ScheduledLoop &lanes = simt.loops.back();
-    for (Copy &copy : rowCopies) {
-      scopes.back().next = nullptr;
-      scopes.push_back(std::move(copy.scope));
-      setCounter(lanes, copy.start);
-      active = copy.isInside;
-      body(inner);
-      active = Value();
-      copy.scope = std::move(scopes.back());
-      scopes.pop_back();
-    }
-    if (!rowCopies.empty())
-      return;
-    const Bounds bounds = boundsOf(lanes);
-    inner = loop(bounds.low, bounds.high, bounds.step, inner, lanes.members, [&](Value i, ValueRange arguments) {
-      setCounter(lanes, i);
-      Carried values(arguments.begin(), arguments.end());
-      body(values);
-      return values;
+    for (Copy &copy : rowCopies)
+      inCopy(copy, [&] { body(inner); });
+    if (simt.isLooped)
+      steps(lanes, inner, body);
+  });
+}
+
+Emitter::Carried SimtKernel::neutrals(ArrayRef<const Reduction *> all, bool vectors) {
+  Carried values;
+  for (const Reduction *reduction : all)
+    values.append(initial(*reduction, vectors));
+  return values;
+}
+
+// Of the results of several reductions, one behind the other.
+Emitter::Carried SimtKernel::combineAll(ArrayRef<const Reduction *> all, Carried x, Carried y) {
+  Carried result;
+  for (const Reduction *reduction : all) {
+    const size_t from = result.size(), to = from + valuesOf(*reduction);
+    result.append(combine(plan.dag.exprs[reduction->expr], Carried(x.begin() + from, x.begin() + to),
+                          Carried(y.begin() + from, y.begin() + to)));
+  }
+  return result;
+}
+
+// The innermost loop takes `unroll` steps at once. An outer loop folds their partial results; what is left of the steps
+// at its end comes one by one.
+void SimtKernel::steps(const ScheduledLoop &level, Carried &carried, llvm::function_ref<void(Carried &)> body) {
+  const bool isInOrder = reducing.empty() && !carried.empty(); // running sums
+  if (simt.unroll == 1 || &level - simt.loops.data() != simt.innermost() || isInOrder || level.extent == 0)
+    return Emitter::steps(level, carried, body);
+  const unsigned count = simt.unroll;
+  const Bounds bounds = boundsOf(level);
+  Value once = c.mulI(bounds.step, c.i64(count)), round = c.mulI(once, c.i64(SimtSchedule::foldAfter));
+  const auto step = [&](Value i, Carried &sums) {
+    scopes.back().next = nullptr;
+    scopes.push_back({scopes.back().loops | level.members});
+    setCounter(level, i);
+    body(sums);
+    scopes.pop_back();
+  };
+  carried = loop(bounds.low, bounds.high, round, carried, 0, [&](Value low, ValueRange before) {
+    Value high = c.two<arith::MinSIOp>(bounds.high, c.addI(low, round));
+    Value left = c.addI(c.subI(high, low), c.subI(bounds.step, c.i64(1)));
+    Value rest = c.addI(low, c.mulI(c.two<arith::DivUIOp>(left, once), once));
+    const size_t size = carried.size();
+    Carried partial;
+    for (unsigned number = 0; number < count; ++number)
+      partial.append(neutrals(reducing, true));
+    partial = loop(low, rest, once, partial, 0, [&](Value i, ValueRange arguments) {
+      Carried next;
+      for (unsigned number = 0; number < count; ++number) {
+        Carried mine(arguments.begin() + number * size, arguments.begin() + (number + 1) * size);
+        step(c.addI(i, c.mulI(bounds.step, c.i64(number))), mine);
+        next.append(mine);
+      }
+      return next;
     });
+    for (unsigned half = count / 2; half >= 1; half /= 2)
+      for (unsigned number = 0; number < half; ++number) {
+        const auto slice = [&](unsigned at) {
+          return Carried(partial.begin() + at * size, partial.begin() + (at + 1) * size);
+        };
+        llvm::copy(combineAll(reducing, slice(number), slice(number + half)), partial.begin() + number * size);
+      }
+    partial.resize(size);
+    partial = loop(rest, high, bounds.step, partial, level.members, [&](Value i, ValueRange arguments) {
+      Carried mine(arguments.begin(), arguments.end());
+      setCounter(level, i);
+      body(mine);
+      return mine;
+    });
+    return combineAll(reducing, Carried(before.begin(), before.end()), partial);
   });
 }
 
@@ -224,11 +334,14 @@ void SimtKernel::keep(int number) {
 
 void SimtKernel::storePass(int number) {
   Carried carried = startRuns();
-  if (storesElements(number))
-    forVectors(carried, [&](Carried &inner) {
+  if (storesElements(number)) {
+    const auto storeStep = [&](Carried &inner) {
       auto body = [&] { storeElements(number, inner); };
       active ? onlyIf(active, body) : body();
-    });
+    };
+    forVectors(carried, storeStep);
+    onEdge([&] { storeStep(carried); });
+  }
   const bool any = llvm::any_of(plan.roots, [](const Root &root) { return root.row; });
   if (any && simt.team > 1)
     onlyIf(c.compareI(I::eq, member, c.integer(b.getI32Type(), 0)), [&] { storeRows(); });
@@ -246,11 +359,15 @@ void SimtKernel::setResult(const Reduction &reduction, const Carried &total) {
       arg ? c.resizeInt(total[1], b.getI64Type(), true) : total[0];
 }
 
+// Of a partial result in scratch memory.
+static unsigned partAlignment(Type type) {
+  const auto vector = dyn_cast<VectorType>(type);
+  const int64_t bytes = getElementTypeOrSelf(type).getIntOrFloatBitWidth() / 8 * (vector ? vector.getDimSize(0) : 1);
+  return static_cast<unsigned>(std::min<int64_t>(bytes, 16));
+}
+
 void SimtKernel::reducePass(ArrayRef<const Reduction *> all, int number, Value unit) {
-  Carried carried;
-  for (const Reduction *reduction : all)
-    carried.append(initial(*reduction, true));
-  forVectors(carried, [&](Carried &sums) {
+  const auto accumulateStep = [&](Carried &sums) {
     size_t at = 0;
     for (const Reduction *reduction : all) {
       const size_t size = valuesOf(*reduction);
@@ -260,7 +377,12 @@ void SimtKernel::reducePass(ArrayRef<const Reduction *> all, int number, Value u
       at += size;
     }
     keep(number);
-  });
+  };
+  Carried carried = neutrals(all, true), onEdges = neutrals(all, false);
+  reducing = all;
+  forVectors(carried, accumulateStep);
+  onEdge([&] { accumulateStep(onEdges); });
+  reducing = {};
   size_t at = 0;
   for (const Reduction *reduction : all) {
     const Expr &expr = plan.dag.exprs[reduction->expr];
@@ -268,14 +390,19 @@ void SimtKernel::reducePass(ArrayRef<const Reduction *> all, int number, Value u
     Carried total(carried.begin() + at, carried.begin() + at + size);
     if (simt.laneInside && simt.lanes > 1)
       total = across(expr, total);
+    if (simt.peeled)
+      total = combine(expr, total, Carried(onEdges.begin() + at, onEdges.begin() + at + size));
     if (simt.team > 1)
       total = combineTeam(expr, total);
     if (role == Role::Whole)
       setResult(*reduction, total);
     else
       onlyIf(c.compareI(I::eq, member, c.integer(b.getI32Type(), 0)), [&] {
-        for (size_t i = 0; i < size; ++i)
-          LLVM::StoreOp::create(b, c.loc, inScratch(total[i]), partPlace(at + i, part, unit), 8);
+        for (size_t i = 0; i < size; ++i) {
+          Value stored = inScratch(total[i]);
+          LLVM::StoreOp::create(b, c.loc, stored, partPlace(at + i, stored.getType(), part, unit),
+                                partAlignment(stored.getType()));
+        }
       });
     at += size;
   }
@@ -293,37 +420,48 @@ Value SimtKernel::inScratch(Value value) {
 }
 
 // Where a partial result lies: one value of a reduction after another, each with its parts, each with all units, each
-// with 8 bytes a lane.
-Value SimtKernel::partPlace(size_t value, Value part, Value unit) {
-  const int64_t lanes = simt.laneInside ? 1 : simt.lanes;
-  Value row = c.addI(c.i64(static_cast<int64_t>(value) * simt.parts), part);
-  Value slot = c.addI(c.mulI(row, extent(simt.units)), unit);
-  return pointer(scratch, b.getI8Type(), c.mulI(slot, c.i64(8 * lanes)));
+// with its lanes. A value has 8 bytes for each of its elements, and takes the first of them.
+Value SimtKernel::partPlace(size_t value, Type type, Value part, Value unit) {
+  const int64_t lanes = isa<VectorType>(type) ? simt.lanes : 1;
+  Value number = c.addI(c.mulI(part, extent(simt.units)), unit);
+  Value before = extent(simt.units * (static_cast<int64_t>(value) * simt.parts * 8 * lanes));
+  const int64_t bytes = getElementTypeOrSelf(type).getIntOrFloatBitWidth() / 8;
+  return pointer(scratch, b.getI8Type(), c.addI(before, c.mulI(number, c.i64(bytes * lanes))));
 }
 
-// Combines the parts of a unit, each thread of a team its share in the order of their numbers, and stores the results.
+// Combines the parts of a unit, each thread of a team its share in pairs, and stores the results.
 void SimtKernel::combineParts(Value unit) {
   size_t at = 0;
+  Value mine = c.resizeInt(member, b.getI64Type(), false);
   for (const Reduction &reduction : plan.reductions) {
     const Expr &expr = plan.dag.exprs[reduction.expr];
-    Carried start = initial(reduction, !simt.laneInside);
-    Value first = c.resizeInt(member, b.getI64Type(), false);
-    Carried total = loop(first, c.i64(simt.parts), simt.team, start, 0, [&](Value number, ValueRange arguments) {
-      Carried sums(arguments.begin(), arguments.end()), next;
-      for (size_t i = 0; i < sums.size(); ++i) {
-        Type type = inScratchType(sums[i].getType());
-        Value read = LLVM::LoadOp::create(b, c.loc, type, partPlace(at + i, number, unit), 8);
-        next.push_back(type == sums[i].getType() ? read : c.resizeInt(read, b.getI1Type(), false));
+    const Carried like = initial(reduction, false);
+    Carried total = combinePairs(expr, 0, simt.parts / simt.team, [&](unsigned number) {
+      Value which = c.addI(mine, c.i64(int64_t(number) * simt.team));
+      Carried part;
+      for (size_t i = 0; i < like.size(); ++i) {
+        Type type = inScratchType(like[i].getType());
+        Value read = LLVM::LoadOp::create(b, c.loc, type, partPlace(at + i, type, which, unit), partAlignment(type));
+        part.push_back(type == like[i].getType() ? read : c.resizeInt(read, b.getI1Type(), false));
       }
-      return combine(expr, sums, next);
+      return part;
     });
     if (simt.team > 1)
       total = combineTeam(expr, total);
     setResult(reduction, total);
-    at += start.size();
+    at += like.size();
   }
   currentPass = plan.passes - 1;
   storePass(currentPass);
+}
+
+// Partial results first, first + 1, ... : neighbours first, which loses fewer digits than one after the other.
+Emitter::Carried SimtKernel::combinePairs(const Expr &expr, unsigned first, unsigned count,
+                                          llvm::function_ref<Carried(unsigned)> part) {
+  if (count == 1)
+    return part(first);
+  Carried low = combinePairs(expr, first, count / 2, part);
+  return combine(expr, low, combinePairs(expr, first + count / 2, count - count / 2, part));
 }
 
 // The value that the thread with another number holds. Exchanges move 32 bits.
@@ -360,7 +498,7 @@ Value SimtKernel::shared(Type type, size_t count) {
   return sharedArray(module, c, machine, entry + "_shared" + std::to_string(sharedArrays++), type, count);
 }
 
-// Combines the `count` partial results of a team in the order of their numbers. This thread's is number `mine`. Result
+// Combines the `count` partial results of a team in pairs. This thread's is number `mine`. Result
 // number n of a team lies at n * side + at. Every array is used once, so that one barrier suffices.
 Emitter::Carried SimtKernel::combineShared(const Expr &expr, Carried parts, unsigned count, Value mine, unsigned side,
                                            Value at) {
@@ -379,16 +517,14 @@ Emitter::Carried SimtKernel::combineShared(const Expr &expr, Carried parts, unsi
     LLVM::StoreOp::create(b, c.loc, inScratch(parts[i]), place(arrays[i], types[i], mine));
   }
   machine.barrier(c);
-  Carried total;
-  for (unsigned number = 0; number < count; ++number) {
-    Carried next;
+  return combinePairs(expr, 0, count, [&](unsigned number) {
+    Carried part;
     for (size_t i = 0; i < parts.size(); ++i) {
       Value read = LLVM::LoadOp::create(b, c.loc, types[i], place(arrays[i], types[i], c.integer(i32, number)));
-      next.push_back(types[i] == parts[i].getType() ? read : c.resizeInt(read, b.getI1Type(), false));
+      part.push_back(types[i] == parts[i].getType() ? read : c.resizeInt(read, b.getI1Type(), false));
     }
-    total = number ? combine(expr, total, next) : next;
-  }
-  return total;
+    return part;
+  });
 }
 
 Emitter::Carried SimtKernel::combineTeam(const Expr &expr, Carried parts) {

@@ -27,8 +27,6 @@ public:
                                             llvm::ArrayRef<Value> /*rhs*/, llvm::ArrayRef<Value> /*sums*/) const {
     llvm_unreachable("a machine without matrices");
   }
-  // 2^x of f32, within 4 ULP.
-  virtual Value exp2(Code &c, Value x) const { return c.exp2(x); }
 };
 
 // An array in the block's memory, with 16-byte alignment.
@@ -57,6 +55,7 @@ public:
 private:
   Value symbol(uint32_t number) override;
   Bounds boundsOf(const ScheduledLoop &loop) override;
+  void steps(const ScheduledLoop &level, Carried &carried, llvm::function_ref<void(Carried &)> body) override;
   Value readKept(const Cached &) override { return {}; }
   unsigned alignmentOf(int32_t dtype, IndexId address) override;
 
@@ -69,8 +68,11 @@ private:
   void setCounters(Value number, llvm::ArrayRef<Digit> innermostFirst);
   void enterUnit(Value unit);
   void row(Value unit);
+  void peel();
   void combineParts(Value unit);
-  Value partPlace(size_t value, Value part, Value unit);
+  Carried neutrals(llvm::ArrayRef<const Reduction *> all, bool vectors);
+  Carried combineAll(llvm::ArrayRef<const Reduction *> all, Carried x, Carried y);
+  Value partPlace(size_t value, Type type, Value part, Value unit);
   Type inScratchType(Type type);
   Value inScratch(Value value);
   void forVectors(Carried &carried, llvm::function_ref<void(Carried &)> body);
@@ -81,6 +83,7 @@ private:
   void keep(int pass);
   Carried combineTeam(const Expr &expr, Carried parts);
   Carried combineShared(const Expr &expr, Carried parts, unsigned count, Value mine, unsigned side, Value at);
+  Carried combinePairs(const Expr &expr, unsigned first, unsigned count, llvm::function_ref<Carried(unsigned)> part);
   Value exchange(Value part, unsigned mask);
   Value shared(Type type, size_t count);
 
@@ -111,7 +114,13 @@ private:
     Scope scope;      // what is known of it
   };
   std::vector<Copy> rowCopies;
-  Value active; // whether the vector at hand is inside the row; null where it always is
+  void inCopy(Copy &copy, llvm::function_ref<void()> body);
+  // Of a peeled row: where its vectors begin and end, and this thread's element outside of them.
+  Value vectorsBegin, vectorsEnd;
+  Copy edge;
+  void onEdge(llvm::function_ref<void()> body);
+  llvm::ArrayRef<const Reduction *> reducing; // of the pass at hand
+  Value active;                               // whether the vector at hand is inside the row; null where it always is
   size_t sharedArrays = 0;
 };
 

@@ -286,6 +286,14 @@ bool IndexSpace::reductions(IndexId id) const {
   return false;
 }
 
+bool IndexSpace::isCongruent(IndexId a, IndexId b, int64_t modulus) const {
+  std::map<AtomId, Dim> difference(indices[a]->terms.begin(), indices[a]->terms.end());
+  for (const auto &[atom, factor] : indices[b]->terms)
+    difference.try_emplace(atom, 0).first->second -= factor;
+  return facts.isMultiple(indices[a]->constant - indices[b]->constant, modulus) &&
+         std::ranges::all_of(difference, [&](const auto &term) { return facts.isMultiple(term.second, modulus); });
+}
+
 bool IndexSpace::reads(IndexId id) const {
   for (const auto &[atom, factor] : indices[id]->terms)
     if (atoms[atom].reads)

@@ -99,6 +99,8 @@ public:
   uint64_t loops(TupleId at, GuardId guard) const;
   bool reductions(IndexId id) const;
   bool reads(IndexId id) const;
+  // Whether the difference is a multiple of the modulus for all values of the atoms.
+  bool isCongruent(IndexId a, IndexId b, int64_t modulus) const;
 
   // An extent or a position overflowed 63 bits or the size limits of Dim: code made from this space must not run.
   bool overflows() const { return overflow; }

@@ -12,16 +12,23 @@
 
 namespace mortise::codegen {
 
-static constexpr unsigned accessBytes = 16; // of one load or store of a thread
-static constexpr unsigned mostLanes = 8;    // of f32 in registers
+static constexpr unsigned blockBytes = 16384; // of a block's memory, which every device has
+static constexpr unsigned accessBytes = 16;   // of one load or store of a thread
+static constexpr unsigned mostLanes = 8;      // of f32 in registers
 static constexpr unsigned vectorsPerThread = 4;
-static constexpr unsigned mostValues = 64; // of a row in the registers of one thread
+// Of a row in the registers of one thread, so that two of the largest blocks share a multiprocessor: one loads while
+// the other computes. The rest of a longer row is read again, mostly from a cache.
+static constexpr unsigned mostValues = 32;
 static constexpr unsigned pointwiseThreads = 256;
-static constexpr unsigned rowThreads = 512;         // of a block, at most
-static constexpr unsigned columnThreads = 256;      // likewise
-static constexpr double enoughThreads = 132 * 1024; // that keep a large GPU busy
+static constexpr unsigned rowThreads = 512;    // of a block, at most
+static constexpr unsigned leastRowThreads = 8; // that share a row: 128 bytes side by side
+static constexpr unsigned columnThreads = 256; // likewise
 static constexpr unsigned mostParts = 256;
-static constexpr unsigned stepsPerPart = 16; // at least, of each thread
+static constexpr unsigned stepsPerPart = 16;    // at least, of each thread
+static constexpr unsigned mostUnrolled = 8;     // steps
+static constexpr unsigned mostPartials = 32;    // values of a thread's partial results
+static constexpr double mostUnrolledCost = 512; // of the code of all steps, in additions
+static constexpr unsigned partsPerThread = 8;
 
 // A team shares a row, so that few rows need not be kept apart.
 FuseTarget simtFuseTarget() { return {4, 1, true}; }
@@ -36,6 +43,10 @@ static unsigned smallestElement(const LoopPlan &plan) {
   for (const Root &root : plan.roots)
     take(plan.dag.exprs[root.expr].dtype);
   return std::max(1U, bytes);
+}
+
+static unsigned registerBytes(int32_t dtype) {
+  return std::max(static_cast<unsigned>(dtypeBits(dtype) / 8), isFloat(dtype) ? 4U : 1U);
 }
 
 // Whether vectors along the innermost loop are loaded and stored as a whole: else each lane would need an access, and
@@ -58,13 +69,42 @@ static bool isContiguous(const LoopPlan &plan) {
          std::ranges::all_of(plan.roots, [&](const Root &root) { return root.row || fits(root.address); });
 }
 
+static unsigned widest(const LoopPlan &plan) { return std::min(mostLanes, accessBytes / smallestElement(plan)); }
+
 static unsigned chooseLanes(const LoopPlan &plan) {
   if (!isContiguous(plan))
     return 1;
-  unsigned lanes = std::min(mostLanes, accessBytes / smallestElement(plan));
+  unsigned lanes = widest(plan);
   while (lanes > 1 && !plan.space.facts.isMultiple(plan.loops.back().extent, lanes))
     lanes /= 2;
   return lanes;
+}
+
+// The address by which the vectors of a row can be aligned where only narrow ones divide it. All that is stored, and
+// most of what is loaded, has to be aligned with it; rows have to be long, the only loop of a unit, and, where nothing
+// else makes a unit of them, enough for the device.
+static std::optional<IndexId> findPeeled(const LoopPlan &plan, const SimtTarget &target, unsigned lanes) {
+  const Loop &last = plan.loops.back();
+  const unsigned wide = widest(plan);
+  const std::optional<int64_t> extent = last.extent.number();
+  if (lanes * 4 > wide || !isContiguous(plan) || !extent || *extent < int64_t(target.subgroup) * wide ||
+      std::ranges::count_if(plan.loops, &Loop::reduced) > 1)
+    return {};
+  double rows = 1;
+  for (const Loop &loop : plan.loops)
+    rows *= &loop == &last ? 1 : plan.typical(loop.extent);
+  const double rowVectors = static_cast<double>(*extent) / wide;
+  if (!last.reduced && rows * std::min<double>(rowThreads, rowVectors / vectorsPerThread) < target.deviceThreads / 4)
+    return {};
+  std::optional<IndexId> found;
+  for (const Root &root : plan.roots)
+    if (!root.row && !plan.space.isCongruent(root.address, found.emplace(found.value_or(root.address)), wide))
+      return {};
+  int aligned = 0;
+  for (IndexId address : plan.loads)
+    if (plan.space.loops(address) & last.members)
+      aligned += plan.space.isCongruent(address, found.emplace(found.value_or(address)), wide) ? 1 : -1;
+  return aligned >= 0 ? found : std::nullopt;
 }
 
 static unsigned powerOf2(double atLeast, unsigned most) {
@@ -75,24 +115,28 @@ static unsigned powerOf2(double atLeast, unsigned most) {
 // has too few steps for a subgroup, the team shares the longest one.
 static void scheduleRows(const LoopPlan &plan, const SimtTarget &target, SimtSchedule &schedule) {
   const Dim &extent = schedule.loops.back().extent;
-  const double vectors = plan.typical(extent) / schedule.lanes;
+  const double vectors = std::floor(plan.typical(extent) / schedule.lanes); // what is left of a peeled one is the edge
   schedule.split = static_cast<int>(schedule.loops.size()) - 1;
   double steps = vectors, vectorsPerStep = 1;
   if (vectors < target.subgroup)
     for (size_t i = 0; i + 1 < schedule.loops.size(); ++i)
       if (const double found = plan.typical(schedule.loops[i].extent); schedule.loops[i].inside && found > steps)
         steps = found, schedule.split = static_cast<int>(i), vectorsPerStep = vectors;
-  const unsigned perThread = schedule.lanes > 1 ? vectorsPerThread : mostValues / 4;
-  const unsigned least = powerOf2(steps, target.subgroup);
+  const unsigned perThread = schedule.lanes > 1 ? vectorsPerThread : mostValues / 2;
+  // Fewer threads than a subgroup, if there are rows for all: they exchange less, and each has more in flight.
+  const bool isNarrow = schedule.lanes > 1 && plan.typical(schedule.units) * target.subgroup >= target.deviceThreads;
+  const unsigned edge = schedule.peeled ? 2 * schedule.lanes : 1; // its elements have a thread each
+  const unsigned least = std::max(powerOf2(steps, isNarrow ? leastRowThreads : target.subgroup), edge);
   schedule.team = std::max(least, powerOf2(steps * vectorsPerStep / perThread,
                                            std::min({rowThreads, target.blockThreads, powerOf2(steps, rowThreads)})));
   schedule.teams = std::max(1U, 128 / schedule.team);
   const bool alone = std::ranges::count_if(schedule.loops, [](const ScheduledLoop &loop) { return loop.inside; }) == 1;
   if (auto number = extent.number(); number && *number > 0 && alone) {
-    const int64_t step = static_cast<int64_t>(schedule.team) * schedule.lanes;
-    const int64_t copies = (*number + step - 1) / step;
-    if (copies * schedule.lanes <= mostValues)
-      schedule.copies = static_cast<unsigned>(copies);
+    const int64_t copies = (*number / schedule.lanes + schedule.team - 1) / schedule.team;
+    const unsigned most = mostValues / schedule.lanes;
+    schedule.isLooped = copies > most;
+    schedule.copies =
+        schedule.isLooped ? most - most / 4 : static_cast<unsigned>(copies); // a loop needs registers, too
   }
 }
 
@@ -108,29 +152,75 @@ static void scheduleColumns(const LoopPlan &plan, const SimtTarget &target, Simt
     schedule.teams = columnThreads;
 }
 
-// The results of a unit, as the last pass has them, must be all that is stored.
-static void shareUnits(const LoopPlan &plan, SimtSchedule &schedule) {
-  if (schedule.split < 0 || plan.passes != 2 || !std::ranges::all_of(plan.roots, &Root::row))
+// Whether teams can share a unit: its results, as the last pass has them, must be all that is stored.
+static bool isShareable(const LoopPlan &plan) {
+  return plan.passes == 2 && std::ranges::all_of(plan.roots, &Root::row);
+}
+
+static int64_t valuesOf(const Reduction &reduction, const LoopPlan &plan) {
+  return isArg(plan.dag.exprs[reduction.expr].op) ? 2 : 1;
+}
+
+static void shareUnits(const LoopPlan &plan, const SimtTarget &target, SimtSchedule &schedule) {
+  if (schedule.split < 0 || !isShareable(plan))
     return;
   const Dim &extent = schedule.loops[schedule.split].extent;
   const double vectors = plan.typical(extent) / schedule.stepOf(schedule.split);
   const double threads = plan.typical(schedule.units) * schedule.team;
-  const double parts = std::min(enoughThreads / std::max(threads, 1.0), vectors / schedule.team / stepsPerPart);
+  const double parts = std::min(target.deviceThreads / std::max(threads, 1.0), vectors / schedule.team / stepsPerPart);
   if (parts < 2)
     return;
   schedule.parts = powerOf2(parts / 1.5, mostParts);
-  schedule.copies = 0;
+  schedule.copies = 0, schedule.isLooped = true;
   int64_t values = 0;
   for (const Reduction &reduction : plan.reductions)
-    values += isArg(plan.dag.exprs[reduction.expr].op) ? 2 : 1;
+    values += valuesOf(reduction, plan);
   const int64_t lanes = schedule.laneInside ? 1 : schedule.lanes;
   schedule.scratchBytes = schedule.units * (8 * values * schedule.parts * lanes);
 }
 
+// More threads come before wider accesses: a subgroup side by side, and enough of them for the device.
+static unsigned narrowColumns(const LoopPlan &plan, const SimtTarget &target, const SimtSchedule &schedule) {
+  double columns = 1, rows = 1;
+  for (const ScheduledLoop &loop : schedule.loops)
+    (loop.inside ? rows : columns) *= plan.typical(loop.extent);
+  const double perColumn = isShareable(plan) ? rows / mostUnrolled : columnThreads / target.subgroup;
+  unsigned bytes = 0; // of a lane's partial results, which a block has in its memory
+  for (const Reduction &reduction : plan.reductions) {
+    const Expr &expr = plan.dag.exprs[reduction.expr];
+    bytes += registerBytes(plan.dag.exprs[expr.operands[0]].dtype) + (isArg(expr.op) ? 8 : 0);
+  }
+  unsigned lanes = schedule.lanes;
+  while (lanes > 1 && (columns / lanes < target.subgroup || columns / lanes * perColumn < target.deviceThreads / 4 ||
+                       columnThreads * lanes * bytes > blockBytes))
+    lanes /= 2;
+  return lanes;
+}
+
+// As many loads in flight as registers hold the partial results of, but not more than a thread has steps. What computes
+// much for each element waits for that, and not for memory.
+static void unrollSteps(const LoopPlan &plan, SimtSchedule &schedule) {
+  const int innermost = schedule.innermost();
+  if (schedule.copies || innermost < 0)
+    return;
+  int64_t values = 1;
+  for (int pass = 1; pass < plan.passes; ++pass) {
+    int64_t ofPass = 0;
+    for (const Reduction &reduction : plan.reductions)
+      ofPass += reduction.level == pass ? valuesOf(reduction, plan) : 0;
+    values = std::max(values, ofPass);
+  }
+  double steps = plan.typical(schedule.loops[innermost].extent) / schedule.stepOf(innermost);
+  if (innermost == schedule.split)
+    steps /= schedule.team * schedule.parts;
+  const double most = std::min({steps, double(mostUnrolled), double(mostPartials) / (values * schedule.lanes),
+                                mostUnrolledCost / (plan.costPerPoint * schedule.lanes)});
+  schedule.unroll = std::bit_floor(static_cast<unsigned>(std::max(most, 1.0)));
+}
+
 // Vectors of few elements, and what reads its factors once anyway, are left to teams that share rows or columns.
 static constexpr double fewestInTile = 4;
-static constexpr double enoughTiles = 256;   // that large tiles should leave
-static constexpr unsigned tileBytes = 16384; // of a block's memory, which every device has
+static constexpr double enoughTiles = 256; // that large tiles should leave
 
 static void scheduleProduct(const LoopPlan &plan, SimtSchedule &schedule) {
   Dim rows = 1, columns = 1, others = 1;
@@ -142,14 +232,14 @@ static void scheduleProduct(const LoopPlan &plan, SimtSchedule &schedule) {
   if (plan.typical(rows) < fewestInTile || plan.typical(columns) < fewestInTile)
     return;
   const Expr &factor = plan.dag.exprs[plan.product->lhs];
-  const size_t bytes = std::max<size_t>(dtypeBits(factor.dtype) / 8, isFloat(factor.dtype) ? 4 : 1); // in registers
+  const unsigned bytes = registerBytes(factor.dtype);
   ProductTile tile;
   tile.rows = plan.typical(rows) <= 16 ? 16 : 64;
   tile.columns = plan.typical(columns) <= 16 ? 16 : 64;
   if (bytes <= 4 && plan.typical(rows) * plan.typical(columns) * plan.typical(others) >= enoughTiles * 128 * 128 &&
       plan.typical(rows) >= 128 && plan.typical(columns) >= 128)
     tile.rows = tile.columns = 128;
-  if ((tile.rows + tile.columns + 2) * tile.depth * bytes > tileBytes)
+  if ((tile.rows + tile.columns + 2) * tile.depth * bytes > blockBytes)
     tile.depth /= 2;
   schedule.units = others * ceilDiv(rows, Dim(tile.rows)) * ceilDiv(columns, Dim(tile.columns));
   schedule.team = ProductTile::side * ProductTile::side;
@@ -173,22 +263,30 @@ Dim SimtSchedule::iterations(const LoopPlan &plan, bool combines) const {
         return (expr.op == Op::Rem && isFloat(expr.dtype)) || (expr.op == Op::Pow && !isFloat(expr.dtype));
       });
   if (combines)
-    return (int64_t(parts) + 1) * static_cast<int64_t>(plan.reductions.size()) + ofElement;
-  Dim nest = ofElement * std::max(copies, 1U); // of the loops from here inwards
+    return ofElement;
+  Dim nest = ofElement * (std::max(copies, 1U) + (peeled ? 1 : 0)); // of the loops from here inwards
   for (size_t i = loops.size(); i-- > 0;) {
-    if (!loops[i].inside || (copies && i + 1 == loops.size()))
+    if (!loops[i].inside || (!isLooped && i + 1 == loops.size()))
       continue;
-    const bool isShared = static_cast<int>(i) == split;
-    nest = ceilDiv(loops[i].extent, Dim(stepOf(i) * (isShared ? int64_t(team) * parts : 1))) * (nest + 1) + 1;
+    const bool isShared = static_cast<int>(i) == split, isUnrolled = unroll > 1 && static_cast<int>(i) == innermost();
+    const int64_t folded = isUnrolled ? int64_t(unroll) * foldAfter : 1;
+    const Dim rounds = ceilDiv(loops[i].extent, Dim(stepOf(i) * folded * (isShared ? int64_t(team) * parts : 1)));
+    nest = rounds * (nest * folded + (isUnrolled ? foldAfter + unroll + 2 : 1)) + 1;
   }
   return nest * plan.passes + (plan.isPut() ? (plan.putExtent + 1) * (ofElement + 1) : Dim(0));
 }
 
 SimtSchedule combineSchedule(const SimtSchedule &schedule, const SimtTarget &target) {
   SimtSchedule combine = schedule;
-  combine.team = schedule.laneInside ? target.subgroup : 1; // few units with many parts, or many units
-  combine.teams = 128 / combine.team;
+  combine.team = powerOf2(double(schedule.parts) / partsPerThread, target.subgroup);
+  combine.teams = columnThreads / combine.team;
   combine.split = -1;
+  combine.peeled.reset();
+  combine.unroll = combine.lanes = 1;
+  combine.units = 1;
+  for (const ScheduledLoop &loop : schedule.loops)
+    if (!loop.inside)
+      combine.units *= loop.extent;
   return combine;
 }
 
@@ -206,27 +304,28 @@ SimtSchedule scheduleSimt(const LoopPlan &plan, const SimtTarget &target) {
   if (schedule.laneLoop && !inOrder)
     schedule.lanes = chooseLanes(plan);
   const bool reduces = !plan.reductions.empty();
-  if (reduces && !schedule.laneInside) {
-    // More threads before wider accesses: few columns would leave most of the device idle.
-    Dim columns = 1;
-    for (const ScheduledLoop &loop : schedule.loops)
-      if (!loop.inside)
-        columns *= loop.extent;
-    while (schedule.lanes > 1 && plan.typical(columns) / schedule.lanes < 65536)
-      schedule.lanes /= 2;
+  if (schedule.laneLoop && !inOrder && (schedule.laneInside || !reduces))
+    schedule.peeled = findPeeled(plan, target, schedule.lanes);
+  if (schedule.peeled) {
+    schedule.lanes = widest(plan);
+    schedule.laneInside = schedule.loops.back().inside = true;
   }
+  if (reduces && !schedule.laneInside)
+    schedule.lanes = narrowColumns(plan, target, schedule);
   for (size_t i = 0; i < schedule.loops.size(); ++i)
     if (const ScheduledLoop &loop = schedule.loops[i]; !loop.inside)
       schedule.units *=
           i + 1 == schedule.loops.size() && schedule.laneLoop ? floorDiv(loop.extent, schedule.lanes) : loop.extent;
-  if (reduces && schedule.laneInside)
+  if (schedule.laneInside)
     scheduleRows(plan, target, schedule);
   else if (reduces)
     scheduleColumns(plan, target, schedule);
   else
     schedule.teams = std::min(pointwiseThreads, target.blockThreads);
   if (reduces)
-    shareUnits(plan, schedule);
+    shareUnits(plan, target, schedule);
+  if (reduces || schedule.laneInside)
+    unrollSteps(plan, schedule);
   return schedule;
 }
 

@@ -17,8 +17,8 @@ struct ProductTile {
   unsigned rows = side, columns = side, depth = side; // multiples of `side`; the depth may be half of it
 };
 
-// The lanes are the elements that one thread loads and stores at once. They divide the extent of the innermost loop, so
-// that no vector is partial.
+// The lanes are the elements that one thread loads and stores at once. They divide the extent of the innermost loop, or
+// it is peeled, so that no vector is partial.
 struct SimtSchedule : Schedule {
   // Each element of the loops that are not `inside`, times each vector of the lane loop where that is not inside, is
   // the work of one team.
@@ -26,9 +26,17 @@ struct SimtSchedule : Schedule {
   unsigned team = 1;  // threads of a team, a power of 2
   unsigned teams = 1; // of a block
   int split = -1;     // the loop, inside, whose steps the threads of a team take by turns; -1 where nothing is reduced
-  // > 0: each thread computes so many vectors of a row and keeps them in registers from pass to pass; 0: a loop, which
-  // computes them again in each pass.
+  // So many vectors of a row each thread computes and keeps in registers from pass to pass.
   unsigned copies = 0;
+  bool isLooped = true; // the others come in a loop, which computes them again in each pass
+  // Set where rows begin and end anywhere between aligned vectors: the lane loop is peeled. Its vectors begin where
+  // this address is a multiple of the lanes; the elements in front of them and behind are one for a thread.
+  std::optional<IndexId> peeled;
+  // > 1: the innermost loop takes so many steps at once, so that their loads are under way together. Where it reduces,
+  // each of them has a partial result of its own, and `foldAfter` times so many steps end in one of the thread's: sums
+  // of many terms would lose digits one after the other.
+  unsigned unroll = 1;
+  static constexpr unsigned foldAfter = 8;
   // > 1: the steps of the loop `split` are shared by so many teams, because there are few units. They leave partial
   // results in scratch memory, which a second kernel combines (combineSchedule).
   unsigned parts = 1;
@@ -39,6 +47,12 @@ struct SimtSchedule : Schedule {
   // What the loops of one thread take together, at most. A loop takes one iteration more, in which it ends. `combines`:
   // in the kernel of combineSchedule.
   Dim iterations(const LoopPlan &plan, bool combines) const;
+  int innermost() const { // of the loops inside a unit; -1 where there is none
+    int last = static_cast<int>(loops.size()) - 1;
+    while (last >= 0 && !loops[last].inside)
+      --last;
+    return last;
+  }
   // Elements of a step of a loop inside a unit.
   int64_t stepOf(size_t loop) const { return laneInside && loop + 1 == loops.size() ? lanes : 1; }
   unsigned threads() const { return team * teams; }
@@ -46,7 +60,7 @@ struct SimtSchedule : Schedule {
 };
 
 SimtSchedule scheduleSimt(const LoopPlan &plan, const SimtTarget &target);
-// For the kernel that combines the parts.
+// For the kernel that combines the parts: a team has one result, of which each thread has equally many parts.
 SimtSchedule combineSchedule(const SimtSchedule &schedule, const SimtTarget &target);
 
 } // namespace mortise::codegen

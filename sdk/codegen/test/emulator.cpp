@@ -8,8 +8,12 @@
 
 #include <mortise/reference/formats.hpp>
 
+#include <mortise/conformance/error_bounds.hpp>
+
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
 #include <random>
 #include <ucontext.h>
 
@@ -22,6 +26,8 @@ namespace LLVM = mlir::LLVM;
 namespace {
 
 unsigned subgroupSize = 32; // of the machine at hand
+// So few that small tensors get the schedules that large ones get on a large GPU.
+constexpr unsigned deviceThreads = 2048;
 
 // The block that runs. One at a time, since the kernels' shared memory is that of their module.
 class BlockRun {
@@ -153,6 +159,19 @@ void BlockRun::start() {
   run.ended[me] = true;
 }
 
+const double exp2Error = std::exp2(-22.7); // as Approximations::exp2 may be
+
+// The f32 that is furthest from a number within an error; above and below it by turns.
+float wrong(float x, double exact, double error) {
+  if (!std::isfinite(exact) || exact == 0)
+    return static_cast<float>(exact);
+  const float direction = std::bit_cast<uint32_t>(x) % 2 ? INFINITY : -INFINITY;
+  auto result = static_cast<float>(exact);
+  for (float next = result; std::fabs(next - exact) <= error; next = std::nextafter(next, direction))
+    result = next;
+  return result;
+}
+
 extern "C" {
 uint32_t emulatedThread() { return running().thread; }
 uint32_t emulatedBlock() { return running().block; }
@@ -163,9 +182,60 @@ void emulatedMultiply(uint32_t dtype, BlockRun::Fragments *memory) {
   const BlockRun::Fragments mine = *memory;
   running().multiply(static_cast<int32_t>(dtype), mine, memory->sums);
 }
+float emulatedExp2(float x) {
+  const double exact = std::exp2(static_cast<double>(x));
+  return wrong(x, exact, std::min(exact * exp2Error, 2.05 * conformance::ulp(exact, MORTISE_F32)));
+}
+float emulatedExp2WithoutSubnormals(float x) { return x < -126 ? 0 : emulatedExp2(x); }
+float emulatedReciprocal(float x) {
+  const double exact = 1 / static_cast<double>(x);
+  if (std::fabs(exact) < 0x1p-126)
+    return 0;
+  return wrong(x, exact, conformance::ulp(exact, MORTISE_F32));
+}
 }
 
-// Calls the functions above, by their addresses.
+// Calls of the functions above, by their addresses.
+template <typename F> Value call(Code &c, F *function, Type result, ValueRange arguments) {
+  Type pointer = LLVM::LLVMPointerType::get(c.b.getContext());
+  Value address = LLVM::IntToPtrOp::create(c.b, c.loc, pointer, c.i64(reinterpret_cast<intptr_t>(function)));
+  llvm::SmallVector<Value> operands{address};
+  operands.append(arguments.begin(), arguments.end());
+  llvm::SmallVector<Type> types;
+  for (Value argument : arguments)
+    types.push_back(argument.getType());
+  auto type = LLVM::LLVMFunctionType::get(result ? result : LLVM::LLVMVoidType::get(c.b.getContext()), types);
+  auto op = LLVM::CallOp::create(c.b, c.loc, type, operands);
+  return result ? op.getResult() : Value();
+}
+
+bool isMisaligned = false; // some access of a kernel
+
+extern "C" void emulatedAccess(uint64_t address, uint64_t alignment) { isMisaligned |= address % alignment != 0; }
+
+// Checks the addresses of vectors, which GPUs have to find aligned, and CPUs load anyway.
+void checkAlignment(mlir::ModuleOp module, const Instructions &instructions) {
+  const auto check = [&](mlir::Operation *op, Value address, Type type, std::optional<uint64_t> alignment) {
+    if (!alignment || *alignment * 8 <= mlir::getElementTypeOrSelf(type).getIntOrFloatBitWidth())
+      return;
+    mlir::OpBuilder builder(op);
+    Code c(builder, op->getLoc(), 1, instructions);
+    Value number = LLVM::PtrToIntOp::create(builder, c.loc, builder.getI64Type(), address);
+    call(c, &emulatedAccess, {}, {number, c.i64(static_cast<int64_t>(*alignment))});
+  };
+  module.walk([&](LLVM::LoadOp op) { check(op, op.getAddr(), op.getType(), op.getAlignment()); });
+  module.walk([&](LLVM::StoreOp op) { check(op, op.getAddr(), op.getValue().getType(), op.getAlignment()); });
+}
+
+// As wrong as instructions may be.
+class EmulatedApproximations final : public Approximations {
+public:
+  Value exp2(Code &c, Value x, bool subnormals) const override {
+    return call(c, subnormals ? &emulatedExp2 : &emulatedExp2WithoutSubnormals, x.getType(), x);
+  }
+  Value reciprocal(Code &c, Value x) const override { return call(c, &emulatedReciprocal, x.getType(), x); }
+};
+
 class EmulatedMachine final : public SimtMachine {
 public:
   explicit EmulatedMachine(unsigned subgroup) : size(subgroup) {}
@@ -212,18 +282,6 @@ public:
 private:
   const unsigned size;
   mutable Value memory; // of the function at hand
-  template <typename F> static Value call(Code &c, F *function, Type result, ValueRange arguments) {
-    Type pointer = LLVM::LLVMPointerType::get(c.b.getContext());
-    Value address = LLVM::IntToPtrOp::create(c.b, c.loc, pointer, c.i64(reinterpret_cast<intptr_t>(function)));
-    llvm::SmallVector<Value> operands{address};
-    operands.append(arguments.begin(), arguments.end());
-    llvm::SmallVector<Type> types;
-    for (Value argument : arguments)
-      types.push_back(argument.getType());
-    auto type = LLVM::LLVMFunctionType::get(result ? result : LLVM::LLVMVoidType::get(c.b.getContext()), types);
-    auto op = LLVM::CallOp::create(c.b, c.loc, type, operands);
-    return result ? op.getResult() : Value();
-  }
 };
 
 // The block's memory starts with NaN, or other numbers that no kernel writes.
@@ -255,7 +313,7 @@ struct Emulator::Impl {
   const SimtTarget target;
   size_t serial = 0;
 
-  explicit Impl(unsigned subgroup) : target{"", "", "", subgroup, 1024, 1, /*matrices=*/true, {}} {}
+  explicit Impl(unsigned subgroup) : target{"", "", "", subgroup, 1024, 1, deviceThreads, /*matrices=*/true, {}} {}
 
   // The function that `emit` makes of a machine, a module, instructions and a name.
   template <typename Emit> Result<void *> make(Emit emit, bool &synchronises) {
@@ -265,7 +323,10 @@ struct Emulator::Impl {
     Instructions instructions = backend->instructions();
     instructions.narrowDivisions = true;
     instructions.keepNan = false;
+    static const EmulatedApproximations approximations;
+    instructions.approximations = &approximations;
     emit(machine, *module, instructions, name);
+    checkAlignment(*module, instructions);
     poisonShared(*module);
     synchronises |= machine.synchronises;
     llvm::LLVMContext context;
@@ -451,6 +512,7 @@ void runAttention(const AttentionCall &call, std::span<std::byte *const> address
   const auto kernel = Emulator::shared().compile(call.code, bits % 16 == 0 ? 16 : 1);
   ASSERT_TRUE(kernel) << kernel.error().message;
   runKernel(*kernel, true, *call.blocks().evaluate(symbols), launch);
+  ASSERT_FALSE(std::exchange(isMisaligned, false)) << "attention accesses vectors that are not aligned";
 }
 
 void runGroup(const Group &group, const EmulatedFunction &function, Memory &memory, std::span<const int64_t> symbols) {
@@ -473,6 +535,7 @@ void runGroup(const Group &group, const EmulatedFunction &function, Memory &memo
   launch.arguments.resize(mostArguments);
   for (const EmulatedFunction::Kernel &kernel : function.kernels)
     runKernel(kernel, aligned, *kernel.blocks.evaluate(symbols), launch);
+  ASSERT_FALSE(std::exchange(isMisaligned, false)) << group.name << " accesses vectors that are not aligned";
   for (size_t i = 0; i < guard; ++i)
     ASSERT_EQ(scratch[scratchBytes + i], std::byte(0xa5)) << group.name << " wrote behind its scratch memory";
 }

@@ -89,26 +89,45 @@ TEST_P(PtxTest, KernelsAreForTheChipAndCallNothing) {
   EXPECT_GT(kernels, (families.size() - 1) * 9);
 }
 
-TEST_P(PtxTest, AlignedRowsAreReadBySixteenBytes) {
+TEST_P(PtxTest, RowsAreReadBySixteenBytes) {
   const auto target = SimtTarget::cuda(GetParam().first, GetParam().second, 1);
   const auto compiler = SimtCompiler::create(*target);
-  TestGraph b;
-  softmax(b, MORTISE_BF16, 64, 4096);
-  const MortiseGraph &graph = b.view();
-  const auto functions = (*compiler)->compile(graph, fuse({&graph, {}, {}, {}}, simtFuseTarget())->groups);
-  ASSERT_TRUE(functions) << functions.error().message;
-  const SimtFunction &function = *functions->at(0);
-  ASSERT_EQ(function.alignment, 16U);
-  // Four vectors of 16 bytes a thread, read once and written once.
   const auto count = [](const std::string &text, const std::string &part) {
     size_t found = 0;
     for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
       ++found;
     return found;
   };
-  EXPECT_EQ(count(function.alignedCode, "ld.global.nc.v4"), 4U) << function.alignedCode;
-  EXPECT_EQ(count(function.alignedCode, "st.global.v4"), 4U);
-  EXPECT_EQ(count(function.code, "ld.global.nc.v4"), 0U);
+  // Four vectors a thread, read once and written once. Odd rows begin anywhere between them: a thread has an element of
+  // their ends, too.
+  for (const auto &[length, singles] : {std::pair(4096, 0U), {4097, 1U}}) {
+    TestGraph b;
+    softmax(b, MORTISE_BF16, 64, length);
+    const MortiseGraph &graph = b.view();
+    const auto functions = (*compiler)->compile(graph, fuse({&graph, {}, {}, {}}, simtFuseTarget())->groups);
+    ASSERT_TRUE(functions) << functions.error().message;
+    const SimtFunction &function = *functions->at(0);
+    ASSERT_EQ(function.alignment, 16U);
+    EXPECT_EQ(count(function.alignedCode, "ld.global.nc.v4"), 4U) << function.alignedCode;
+    EXPECT_EQ(count(function.alignedCode, "ld.global.nc.b16"), singles) << function.alignedCode;
+    EXPECT_EQ(count(function.alignedCode, "st.global.v4"), 4U);
+    EXPECT_EQ(count(function.code, "ld.global.nc.v4"), 0U);
+  }
+}
+
+TEST_P(PtxTest, ApproximateInstructionsAreForNarrowResults) {
+  const auto target = SimtTarget::cuda(GetParam().first, GetParam().second, 1);
+  const auto compiler = SimtCompiler::create(*target);
+  const auto approximates = [&](int32_t dtype) {
+    TestGraph b;
+    pointwise(b, dtype, 64, 4096);
+    const MortiseGraph &graph = b.view();
+    const auto functions = (*compiler)->compile(graph, fuse({&graph, {}, {}, {}}, simtFuseTarget())->groups);
+    return functions && functions->at(0)->code.find("ex2.approx") != std::string::npos;
+  };
+  EXPECT_TRUE(approximates(MORTISE_BF16));
+  EXPECT_TRUE(approximates(MORTISE_F16));
+  EXPECT_FALSE(approximates(MORTISE_F32));
 }
 
 // The conversions of GPUs and their neg give each NaN one payload.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Schedules of GPUs that small graphs do not get: rows in registers, rows in loops, long reductions shared by blocks.
+#include "families.hpp"
 #include "oracle.hpp"
+
+#include "schedule/simt.hpp"
 
 using namespace mortise;
 using namespace mortise::codegen;
@@ -22,7 +25,7 @@ TEST(Simt, LongReductionsAreSharedByBlocks) {
       if (dtype == MORTISE_I1 && std::string_view(op) != "reduce_max")
         continue;
       for (const auto &[dims, axis] :
-           {std::pair(Dims{6000, 24}, 0), {Dims{6001, 3}, 0}, {Dims{2, 400000}, 1}, {Dims{60001}, 0}}) {
+           {std::pair(Dims{6000, 24}, 0), {Dims{6001, 3}, 0}, {Dims{2, 400000}, 1}, {Dims{200001}, 0}}) {
         TestGraph b;
         V x = b.input(dtype, dims);
         Dims kept = dims;
@@ -38,6 +41,75 @@ TEST(Simt, LongReductionsAreSharedByBlocks) {
           return;
       }
     }
+}
+
+// On a large GPU. The emulated one has so few threads that small tensors get these schedules.
+SimtSchedule scheduleOf(void (*family)(TestGraph &, int32_t, int64_t, int64_t), int32_t dtype, int64_t rows,
+                        int64_t length) {
+  TestGraph b;
+  family(b, dtype, rows, length);
+  const MortiseGraph &graph = b.view();
+  const auto parts = fuse({&graph, {}, {}, {}}, simtFuseTarget());
+  const auto plan = LoopPlan::make(std::move(*buildDag(graph, parts->groups.at(0))), simtFuseTarget().lanes);
+  return scheduleSimt(**plan, SimtTarget());
+}
+
+TEST(Simt, ColumnsAreReadBySixteenBytesWithManyLoadsInFlight) {
+  for (const auto &[rows, length] : {std::pair<int64_t, int64_t>(65536, 4096), {262144, 1024}, {30000, 5000}})
+    for (const auto &[dtype, lanes] : {std::pair(MORTISE_BF16, 8U), {MORTISE_F32, 4U}}) {
+      const SimtSchedule schedule = scheduleOf(columns, dtype, rows, length);
+      EXPECT_EQ(schedule.lanes, lanes) << rows << "x" << length;
+      EXPECT_GE(schedule.unroll * lanes, 32U) << rows << "x" << length;
+      EXPECT_GE(*schedule.blocks().number() * schedule.parts * schedule.threads(), 132 * 1024);
+    }
+  // Odd lengths have more of the narrow loads, and few columns a subgroup side by side.
+  EXPECT_EQ(scheduleOf(columns, MORTISE_BF16, 65536, 4095).unroll, 8U);
+  EXPECT_EQ(scheduleOf(columns, MORTISE_BF16, 4000000, 128).lanes, 4U);
+}
+
+// Whole vectors of columns in parts, with steps that no unrolled loop divides.
+TEST(Simt, WideColumnsAreSharedByBlocks) {
+  for (const char *op : {"reduce_sum", "reduce_max", "argmax"})
+    for (const int32_t dtype : {MORTISE_F32, MORTISE_F64, MORTISE_BF16, MORTISE_I8}) {
+      const bool arg = std::string_view(op) == "argmax";
+      for (const Dims &dims : {Dims{1000, 256}, {2057, 248}, {2, 700, 128}}) {
+        TestGraph b;
+        V x = b.input(dtype, dims);
+        const int64_t axis = static_cast<int64_t>(dims.size()) - 2;
+        Dims kept = dims;
+        kept.erase(kept.begin() + axis);
+        b.output(arg ? b.op(op, {x}, MORTISE_I64, kept, {{"axis", axis}})
+                     : b.op(op, {x}, dtype, kept, {{"axes", Dims{axis}}}));
+        const std::string what = std::string(op) + " " + dtypeName(dtype) + " " + std::to_string(dims[0]) + " ";
+        EXPECT_EQ(kernelCount(b.view()), 2U) << what;
+        Oracle oracle(b);
+        oracle.fill(x, Fill::Plain);
+        oracle.check(std::string_view(op) == "reduce_sum" ? roundings : equal, what);
+        if (HasFatalFailure())
+          return;
+      }
+    }
+}
+
+// Additions of terms with deviation s, in pairs, have an error of w s sqrt(n log2 n / 6), where w is half a unit in the
+// last place: each rounds a sum of m terms, and is off by w s sqrt(m / 6) then.
+TEST(Simt, SumsOfManyTermsKeepTheirDigits) {
+  const int64_t rows = 16384, length = 256;
+  TestGraph b;
+  V x = b.input(MORTISE_F32, {rows, length});
+  V sum = b.op("reduce_sum", {x}, MORTISE_F32, {length}, {{"axes", Dims{0}}});
+  b.output(sum);
+  Oracle oracle(b);
+  oracle.fill(x, Fill::Plain);
+  oracle.checkSimt(roundings);
+  double squares = 0;
+  for (int64_t i = 0; i < length; ++i) {
+    const double off =
+        element(oracle.memory.at(sum->index), MORTISE_F32, i) - element(oracle.expected.at(sum->index), MORTISE_F32, i);
+    squares += off * off;
+  }
+  const double pairs = 0x1p-24 * 3 * std::sqrt(rows * std::log2(rows) / 6);
+  EXPECT_LT(std::sqrt(squares / length), 1.4 * pairs);
 }
 
 TEST(Simt, SharedReductionsStoreWhatFollows) {
@@ -89,6 +161,88 @@ TEST(Simt, SubgroupsOf64) {
       if (HasFatalFailure())
         return;
     }
+}
+
+// Rows that begin anywhere between aligned vectors.
+TEST(Simt, OddRowsAreReadBySixteenBytes) {
+  for (const auto &[family, length, lanes] : {std::tuple(&softmax, 4097, 8U),
+                                              {&pointwise, 4095, 8U},
+                                              {&norm, 1001, 8U},
+                                              {&largest, 2051, 8U},
+                                              {&norm, 4098, 8U},
+                                              {&softmax, 100, 4U},
+                                              {&softmax, 101, 1U},
+                                              {&softmax, 1004, 4U}}) {
+    const SimtSchedule schedule = scheduleOf(family, MORTISE_BF16, 65536, length);
+    EXPECT_EQ(schedule.lanes, lanes) << length;
+    EXPECT_EQ(schedule.peeled.has_value(), lanes == 8) << length;
+  }
+  EXPECT_FALSE(scheduleOf(pointwise, MORTISE_BF16, 2, 1000003).peeled) << "two blocks for a large tensor";
+  for (const int32_t dtype : {MORTISE_BF16, MORTISE_F16, MORTISE_F32, MORTISE_I8})
+    for (const int64_t length : {257, 258, 1023, 2051})
+      for (const auto family : {softmax, pointwise, norm, largest}) {
+        if (dtype == MORTISE_I8 && family != largest)
+          continue;
+        TestGraph b;
+        family(b, dtype, 19, length);
+        Oracle oracle(b);
+        for (size_t i = 0; i < oracle.graph.input_count; ++i)
+          oracle.fill(oracle.graph.inputs[i], length == 1023 ? Fill::Hostile : Fill::Plain);
+        oracle.check(family == largest ? equal : roundings,
+                     std::string(dtypeName(dtype)) + " " + std::to_string(length));
+        if (HasFatalFailure())
+          return;
+      }
+}
+
+// One long row is shared by blocks, the first of which has its edge.
+TEST(Simt, OddRowsAreSharedByBlocks) {
+  for (const int64_t rows : {1, 2})
+    for (const char *op : {"reduce_sum", "reduce_max"}) {
+      TestGraph b;
+      V x = b.input(MORTISE_F32, {rows, 300007});
+      b.output(b.op(op, {x}, MORTISE_F32, {rows}, {{"axes", Dims{1}}}));
+      EXPECT_EQ(kernelCount(b.view()), 2U);
+      Oracle oracle(b);
+      oracle.fill(x, Fill::Small);
+      oracle.check(equal, op);
+    }
+}
+
+// What registers do not hold of a row comes in a loop.
+TEST(Simt, LongRows) {
+  for (const auto &[length, copies, isLooped] :
+       {std::tuple(4096, 4U, false), {16384, 4U, false}, {16392, 3U, true}, {32768, 3U, true}, {33001, 3U, true}}) {
+    const SimtSchedule schedule = scheduleOf(softmax, MORTISE_BF16, 8192, length);
+    EXPECT_EQ(schedule.copies, copies) << length;
+    EXPECT_EQ(schedule.isLooped, isLooped) << length;
+  }
+  for (const auto family : {softmax, norm})
+    for (const int64_t length : {16392, 32768, 33001}) {
+      TestGraph b;
+      family(b, MORTISE_BF16, 3, length);
+      Oracle oracle(b);
+      for (size_t i = 0; i < oracle.graph.input_count; ++i)
+        oracle.fill(oracle.graph.inputs[i], Fill::Plain);
+      oracle.check(roundings, std::to_string(length));
+      if (HasFatalFailure())
+        return;
+    }
+}
+
+// Rows for all threads: few of a subgroup share one.
+TEST(Simt, ManyShortRows) {
+  EXPECT_EQ(scheduleOf(softmax, MORTISE_BF16, 524288, 256).team, 8U);
+  EXPECT_EQ(scheduleOf(softmax, MORTISE_BF16, 64, 256).team, 32U);
+  for (const int64_t length : {8, 64, 200, 256, 264, 513, 1000}) {
+    TestGraph b;
+    softmax(b, MORTISE_BF16, 131, length);
+    Oracle oracle(b);
+    oracle.fill(oracle.graph.inputs[0], Fill::Plain);
+    oracle.check(roundings, std::to_string(length));
+    if (HasFatalFailure())
+      return;
+  }
 }
 
 TEST(Simt, RowsOfAllLengths) {

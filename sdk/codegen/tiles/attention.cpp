@@ -82,6 +82,10 @@ private:
   Value read(Value address, Type type, unsigned align) { // of memory that no kernel writes meanwhile
     return LLVM::LoadOp::create(b, c.loc, type, address, align, false, false, /*isInvariant=*/true);
   }
+  Value exp2(Value x) {
+    const Approximations *approximations = c.instructions.approximations;
+    return approximations ? approximations->exp2(c, x, true) : c.exp2(x);
+  }
   Value float32(double value) { return c.constant(b.getF32Type(), value); }
   Value number64(uint32_t which) { return numbers[which]; }
   Value number32(uint32_t which) { return c.resizeInt(numbers[which], b.getI32Type(), true); }
@@ -599,14 +603,14 @@ AttentionKernel::Values AttentionKernel::weightsOf(ArrayRef<Value> scores, PerQu
     Value now = larger(largest, mine);
     // Where there is no score yet but -inf, weights are 0.
     bases[query] = c.select(c.compare(arith::CmpFPredicate::OEQ, now, -infinity), float32(0), now);
-    factors[query] = machine.exp2(c, c.mul(c.sub(largest, bases[query]), log2e));
+    factors[query] = exp2(c.mul(c.sub(largest, bases[query]), log2e));
     state.largest[query] = now;
     state.totals[query] = c.mul(state.totals[query], factors[query]);
   }
   Values weights;
   for (size_t i = 0; i < scores.size(); ++i) {
     const unsigned query = queryOf(i);
-    weights.push_back(machine.exp2(c, c.fma(c.sub(scores[i], bases[query]), float32(log2e), shift)));
+    weights.push_back(exp2(c.fma(c.sub(scores[i], bases[query]), float32(log2e), shift)));
     state.totals[query] = c.add(state.totals[query], weights.back());
   }
   return weights;

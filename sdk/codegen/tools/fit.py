@@ -27,6 +27,16 @@ def single(function, low, high, degree, scale):
     return series.coef, error.max()
 
 
+def rounded(function, low, high, degree, scale):
+    """The same, with each coefficient rounded to f32 before those of lower powers are found, which make up for it."""
+    found, error = {}, 0
+    for power in range(degree, -1, -1):
+        rest = lambda x: function(x) - mp.fsum(c * x**i for i, c in found.items())
+        coefficients, error = single(rest, low, high, power, scale)
+        found[power] = float(np.float32(coefficients[power]))
+    return np.array([found[i] for i in range(degree + 1)]), error
+
+
 def double(function, low, high, degree, scale):
     low, high, n = mp.mpf(low), mp.mpf(high), degree + 1
     nodes = [(low + high) / 2 + (high - low) / 2 * mp.cos(mp.pi * (2 * i + 1) / (2 * n)) for i in range(n)]
@@ -39,10 +49,10 @@ def double(function, low, high, degree, scale):
     return found, float(error)
 
 
-def fit(name, function, low, high, degrees, scale=None, high64=None):
+def fit(name, function, low, high, degrees, scale=None, high64=None, find32=single):
     """Fits a polynomial p(x) ~ function(x) of `degrees` (of f32 and f64; None: not needed). The error is relative to
     `scale(x)`, by default to the function itself. `high64`: the end of the range for f64, where it is another one."""
-    for bits, degree, find in zip((32, 64), degrees, (single, double)):
+    for bits, degree, find in zip((32, 64), degrees, (find32, double)):
         if degree is None:
             print(f"inline constexpr std::array<double, 0> {name}{bits}{{}};")
             continue
@@ -118,6 +128,18 @@ def scaled(t):
 
 
 fit("erfcScaled", scaled, -1.0, 0.77, (10, 25), high64=0.87)
+
+
+# -Phi(-a) = exp(-a^2 / 2) s p(s), s = 1 / (1 + 0.55 a), for results that are rounded to f16 or bf16: to 0.4 2^-24 of 1,
+# and to 2^-13 of Phi
+def normalTail(s):
+    a = (1 / s - 1) / mp.mpf("0.55")
+    return -mp.exp(a * a / 2) * mp.erfc(a / mp.sqrt(2)) / 2 / s
+
+
+fit("geluTail", normalTail, 0.115, 1.0, (7, None),
+    lambda s: min(mp.mpf(0.4 * 2**-24) * mp.exp(((1 / s - 1) / mp.mpf("0.55"))**2 / 2) / s, -normalTail(s) / 2**13),
+    find32=rounded)
 # sin(r) = r + r^3 p(r^2), cos(r) = 1 - r^2/2 + r^4 p(r^2)
 quarter = float(mp.pi / 4) * 1.001
 fit("sinTail", oddTail(mp.sin), 0.0, quarter**2, (3, 6), lambda z: 1 / max(z, mp.mpf("0.01")))

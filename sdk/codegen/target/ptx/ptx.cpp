@@ -15,7 +15,19 @@ using namespace mlir;
 
 namespace {
 
-// Through LLVM's intrinsics for NVPTX.
+// Calls of LLVM's intrinsics for NVPTX.
+Value call(Code &c, const char *name, Type type, ValueRange arguments) {
+  return LLVM::CallIntrinsicOp::create(c.b, c.loc, type, c.b.getStringAttr(name), arguments).getResults();
+}
+
+class PtxApproximations final : public Approximations {
+public:
+  Value exp2(Code &c, Value x, bool subnormals) const override {
+    return call(c, subnormals ? "llvm.nvvm.ex2.approx.f32" : "llvm.nvvm.ex2.approx.ftz.f32", x.getType(), x);
+  }
+  Value reciprocal(Code &c, Value x) const override { return call(c, "llvm.nvvm.rcp.approx.ftz.f", x.getType(), x); }
+};
+
 class PtxMachine final : public SimtMachine {
 public:
   void makeKernel(LLVM::LLVMFuncOp function, unsigned threads) const override {
@@ -52,20 +64,15 @@ public:
       list.push_back(LLVM::ExtractValueOp::create(c.b, c.loc, made, i));
     return list;
   }
-  // Within 2 ULP, by the manual of PTX.
-  Value exp2(Code &c, Value x) const override { return call(c, "llvm.nvvm.ex2.approx.f32", c.b.getF32Type(), {x}); }
-
-private:
-  static Value call(Code &c, const char *name, Type type, ValueRange arguments) {
-    return LLVM::CallIntrinsicOp::create(c.b, c.loc, type, c.b.getStringAttr(name), arguments).getResults();
-  }
 };
 
 Instructions available() {
+  static const PtxApproximations approximations;
   Instructions instructions;
   instructions.narrowDivisions = true;
   instructions.keepNan = false;
   instructions.brain = true;
+  instructions.approximations = &approximations;
   return instructions;
 }
 

@@ -38,7 +38,10 @@ struct SimtTarget {
   unsigned subgroup = 32;       // threads that exchange values without shared memory
   unsigned blockThreads = 1024; // at most
   unsigned compileThreads = 1;  // that compile kernels
-  bool matrices = false;        // subgroups multiply matrices in registers (supportsAttention)
+  // Threads that the whole device has in flight, as far as schedules split work until they are enough. A guess too high
+  // costs little; this one is for the largest GPUs.
+  unsigned deviceThreads = 132 * 2048;
+  bool matrices = false; // subgroups multiply matrices in registers (supportsAttention)
   // A GPU of NVIDIA's by its compute capability, 7.5 or newer. What is newer than any chip that the code generator
   // knows gets the code of the newest one, which its driver accepts. Errors: MORTISE_UNSUPPORTED.
   static Result<SimtTarget> cuda(int major, int minor, unsigned compileThreads);
