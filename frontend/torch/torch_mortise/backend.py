@@ -12,18 +12,21 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.schemas import SubclassCreationMeta
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-from . import _library, region, report
+from . import _library, region, report, sizes
 from .errors import INVALID_ARGUMENT, MortiseError
 from .graph import CompiledGraph, binder, is_real
 from .importer.decompositions import table as decompositions
+from .verify import share
 
 # repeat_layers: whether equal layers are imported once (repeats.py); false helps to find faults in that
-OWN_OPTIONS = {"specialize_limit": "64", "repeat_layers": "true"}
+# any_size: whether one trace serves sizes 0 and 1, too (sizes.py)
+# verify: which calls are compared with eager (verify.py)
+OWN_OPTIONS = {"specialize_limit": "64", "repeat_layers": "true", "any_size": "true", "verify": "off"}
 _names = itertools.count()
 
 
 def read_options(mode, options):
-    """Returns ((key, value), ...) for the session, specialize_limit and repeat_layers."""
+    """Returns ((key, value), ...) for the session, and what CompiledGraph takes: specialize_limit, repeat_layers, verify."""
     values = dict(OWN_OPTIONS)
     session = {}
     if mode is not None:
@@ -49,16 +52,16 @@ def read_options(mode, options):
     limit = values["specialize_limit"]
     if not limit.isdigit() or int(limit) < 1:
         raise MortiseError(INVALID_ARGUMENT, f'option specialize_limit: expected a positive number, found "{limit}"')
-    repeat = values["repeat_layers"]
-    if repeat not in ("true", "false"):
-        raise MortiseError(INVALID_ARGUMENT, f'option repeat_layers: expected true or false, found "{repeat}"')
-    return tuple(sorted(session.items())), int(limit), repeat == "true"
+    for key in ("repeat_layers", "any_size"):
+        if values[key] not in ("true", "false"):
+            raise MortiseError(INVALID_ARGUMENT, f'option {key}: expected true or false, found "{values[key]}"')
+    return tuple(sorted(session.items())), int(limit), values["repeat_layers"] == "true", share(values["verify"])
 
 
-def compile_training(options, limit, repeat, name, module, _):
+def compile_training(own, name, module, _):
     """A forward or backward graph. Nothing in it is constant: optimisers change the weights between calls."""
     started = time.perf_counter()
-    graph = CompiledGraph(module, name, (), options, limit, repeat)
+    graph = CompiledGraph(module, name, (), *own)
     report.compiled(graph)
     graph.wall_s = time.perf_counter() - started
     return graph.entry()
@@ -91,14 +94,14 @@ def stands_alone(metadata, graph, traced):
     )
 
 
-def compile_inference(options, limit, repeat, name, traced, opened_s, entries, module, _):
-    """`traced`: the tensors that Dynamo traced with. `opened_s`: the time that the backend spent on this graph before PyTorch traced it.
-    `entries`: gets the graph's entry if Dynamo may call it, or None."""
+def compile_inference(own, name, traced, opened_s, entries, module, _):
+    """`own`: the options, as read_options has them. `traced`: the tensors that Dynamo traced with. `opened_s`: the time that the backend
+    spent on this graph before PyTorch traced it. `entries`: gets the graph's entry if Dynamo may call it, or None."""
     started = time.perf_counter()
     context = torch._guards.TracingContext.try_get()
     metadata = context.fw_metadata if context else None
     static = metadata.static_input_indices if metadata is not None else []
-    graph = CompiledGraph(module, name, static, options, limit, repeat)
+    graph = CompiledGraph(module, name, static, *own)
     report.compiled(graph)
     graph.bind_ahead(traced)
     alone = stands_alone(metadata, graph, traced)
@@ -112,22 +115,24 @@ def backend(module, inputs, *, mode=None, options=None):
     """The backend, registered through the entry point group torch_dynamo_backends. Raises MortiseError for an unknown mode, option or
     device. Returns a callable of the graph's arguments."""
     started = time.perf_counter()
-    pairs, limit, repeat = read_options(mode, options)
-    _library.session(pairs)  # an unknown mode, option or device is an error here, before any tracing
+    own = read_options(mode, options)
+    _library.session(own[0])  # an unknown mode, option or device is an error here, before any tracing
     binder()
     table = decompositions()
-    own = pairs, limit, repeat
     name = f"graph_{next(_names)}"
     entries = []
     wrapped = aot_autograd(
-        fw_compiler=functools.partial(compile_training, *own, f"{name}_forward"),
-        bw_compiler=functools.partial(compile_training, *own, f"{name}_backward"),
-        inference_compiler=functools.partial(compile_inference, *own, name, inputs, time.perf_counter() - started, entries),
+        fw_compiler=functools.partial(compile_training, own, f"{name}_forward"),
+        bw_compiler=functools.partial(compile_training, own, f"{name}_backward"),
+        inference_compiler=functools.partial(compile_inference, own, name, inputs, time.perf_counter() - started, entries),
         partition_fn=min_cut_rematerialization_partition,
         decompositions=table,
         keep_inference_input_mutations=True,
     )(module, inputs)
     return entries[0] if len(entries) == 1 and entries[0] else wrapped
+
+
+sizes.install(backend)
 
 
 def describe(**options):

@@ -23,6 +23,15 @@ class Table:
         self.known = {*self.symbols, *self.fixed}
         self.number = {s: i for i, s in enumerate(self.symbols)}
         self.ranges = tuple(number for facts in ranges for number in facts)
+        self._positive = None
+
+    def positive(self):
+        """The same table for symbols that are not 0."""
+        if self._positive is None:
+            lows = [max(low, 1) if number % 3 == 0 else low for number, low in enumerate(self.ranges)]
+            self._positive = Table(self.symbols, (), self.fixed)
+            self._positive.ranges = tuple(lows)
+        return self._positive
 
     def normalised(self, program):
         value, low, high = _library.native().normalise(program, self.ranges)
@@ -189,6 +198,11 @@ class Extent:
             right, left = stack.pop(), stack.pop()
             stack.append(f"({left} {signs[op]} {right})" if op in signs else f"{'min' if op == MIN else 'max'}({left}, {right})")
         return stack[0]
+
+
+def positive(extent):
+    """The extent for symbols that are not 0, to compare it with others."""
+    return extent.table.positive().normalised(extent.program) if isinstance(extent, Extent) else extent
 
 
 def at(value, values):

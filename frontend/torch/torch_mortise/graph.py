@@ -12,13 +12,14 @@ import threading
 import torch
 import torch.fx
 
-from . import _library, dtypes, fallback, places, repeats, report
+from . import _library, dtypes, fallback, places, repeats, report, sizes
 from .errors import INTERNAL, UNSUPPORTED, MortiseError
 from .importer import HANDLERS, unsupported_reason, vendor
 from .importer.shape import VIEWS
 from .region import NoProgram, Region, roles
 from .region_import import NodeUnsupported
 from .symbols import Key, needed_symbols
+from .verify import Verifier
 
 log = logging.getLogger("torch_mortise")
 aten = torch.ops.aten
@@ -120,8 +121,9 @@ class Partition:
 class CompiledGraph:
     """What became of a graph. `entry()` is what PyTorch calls."""
 
-    def __init__(self, module, name, static_inputs, options, limit, repeat=True):
+    def __init__(self, module, name, static_inputs, options, limit, repeat=True, verify=0.0):
         self.module, self.name, self.options, self.limit, self.repeat = module, name, options, limit, repeat
+        self.notes = []  # of the whole graph; regions have their own
         nodes = self.nodes = list(module.graph.nodes)
         self.placeholders = [n for n in nodes if n.op == "placeholder"]
         output = next(n for n in nodes if n.op == "output").args[0]
@@ -139,11 +141,17 @@ class CompiledGraph:
         # Nodes of further copies of equal layers -> the node that stands for each.
         self.models = repeats.models(list(self.computed), self.runs)
         self.surveyed = [n for n in nodes if n not in self.models]
+        sizes.settle(self.surveyed)
         self.key = Key(self.placeholders, needed_symbols(self.surveyed, self.outputs))
         self.reasons = {}  # node -> why it runs in eager; "" for a part of another node's result
         self.whole_reason = None  # why no operator of this graph can be compiled
         self.lock = threading.Lock()
+        if verify and any("random" in str(node.target) for node in self.computed):
+            self.note("verify leaves this graph out: eager would draw other random numbers")
+            verify = 0.0
+        self.verifier = Verifier(verify)
         self.find_reasons()
+        self.recompiled = sizes.recompile_reason()
         self.prepare()
         self.wall_s = 0.0  # of the backend's call, measured by the code that makes the graph
 
@@ -360,6 +368,27 @@ class CompiledGraph:
         return _library.native().Entry(call, fail, report.collecting)
 
     def call(self, entry, arguments):
+        if not self.verifier.takes():
+            return self.run(entry, arguments)
+        results, wrong = self.verifier.call(self, lambda: self.run(entry, arguments), arguments)
+        if wrong:
+            entry.program = None
+            self.roll_back(f"verify found a wrong result: {wrong}")
+        return results
+
+    def roll_back(self, reason):
+        """Runs the whole graph in eager from now on."""
+        self.note(f"{reason}; the graph runs in eager from now on (the option save_graphs keeps it for `mortise reduce`)")
+        with self.lock:
+            self.reasons.update(dict.fromkeys((n for n in self.computed if n.target is not operator.getitem), reason))
+            self.spread_to_getitem()
+            self.prepare()
+
+    def note(self, text):
+        self.notes.append(text)
+        log.warning("%s: %s", self.name, text)
+
+    def run(self, entry, arguments):
         """Results. Where one program serves the next call, too, `entry` calls it by itself from now on."""
         key = self.key.read(arguments) if self.key.sources else ()
         if report.collecting:
@@ -372,7 +401,7 @@ class CompiledGraph:
             results = whole(arguments, key, bool(report.collecting))
         except (NodeUnsupported, MortiseError) as error:
             return self.recover(entry, arguments, key, error, partition)
-        entry.program = None if isinstance(whole.last, NoProgram) else whole.last
+        entry.program = None if isinstance(whole.last, NoProgram) or self.verifier.wants_more() else whole.last
         return results
 
     def fail(self, entry, arguments, error):
@@ -395,7 +424,7 @@ class CompiledGraph:
                 self.refuse_uncompiled(error.region, error)
             except NodeUnsupported as refused:
                 self.partition_again(refused, error)
-        return self.call(entry, arguments)
+        return self.run(entry, arguments)
 
     def partition_again(self, refused, error):
         """Moves a node to eager, because this call led to a refusal that the compilation did not. Raises `error` if the call cannot be

@@ -6,21 +6,23 @@ import operator
 
 import torch
 
-from .extents import NeedsNumbers
+from .extents import NeedsNumbers, positive
 from .importer.shape import VIEWS
 
 AS_STRIDED = torch.ops.aten.as_strided.default
 
 
 def _compare(strides, i, j):
-    """Orders dimensions by decreasing stride, and dimensions of equal stride by number. Symbolic strides are compared by their ranges. If
-    two may be equal, the extent between them is then 1, and either order is right."""
+    """Orders dimensions by decreasing stride, and dimensions of equal stride by number. Symbolic strides are compared by their ranges, for
+    extents above 0, because every order is right for a tensor without elements. If two may be equal, the extent between them is then 1, and
+    either order is right."""
     if strides[i] == strides[j]:
         return 0
+    left, right = positive(strides[i]), positive(strides[j])
     try:
-        return -1 if strides[i] >= strides[j] else 1
+        return -1 if left >= right else 1
     except NeedsNumbers:
-        return 1 if strides[j] >= strides[i] else -1
+        return 1 if right >= left else -1
 
 
 def memory_order(shape, strides):

@@ -55,7 +55,7 @@ def profiling():
 
 
 def _entry(graph, key):
-    programs, handles, notes = [], [], []
+    programs, handles, notes = [], [], list(graph.notes)
     numbers = collections.Counter()
     for region in graph.regions:
         notes += region.notes
@@ -71,6 +71,7 @@ def _entry(graph, key):
     return {
         "name": graph.name,
         "symbols": graph.key.described(key),
+        "recompiled": graph.recompiled,
         "operators": total,
         "coverage": (total - len(eager)) / total if total else 1.0,
         "eager": eager,
@@ -104,6 +105,7 @@ def _pairs():
 def last_report():
     """A dictionary: {"coverage", "operators", "placement": {device: operators}, "time_share": {lowering: share}, "memory":
     {"output_pool_bytes", ...}, "graphs": [...]}, one graph for each compiled specialisation; `program` in it is the C API's report.
+    `recompiled` says why Dynamo traced the function of a graph anew, None for the first trace.
     "memory" describes the process: bytes that the pool of results keeps, those that are idle now, its blocks, hits and misses."""
     graphs = [_entry(graph, key) for graph, key in _pairs()]
     total = sum(g["operators"] for g in graphs)
@@ -165,6 +167,7 @@ class Explanation:
             for program in graph["programs"]:
                 lines += self._program_lines(program)
             lines += [f"  eager    {e['op']} ({e['node']}{e['site'] and ' at '}{e['site']}): {e['reason']}" for e in graph["eager"]]
+            lines += [f"  again    traced anew, because a guard of an earlier trace failed: {graph['recompiled']}"] if graph["recompiled"] else []
             lines += [f"  note     {n}" for n in graph["notes"]]
         return "\n".join(lines)
 

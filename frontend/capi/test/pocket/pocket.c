@@ -3,14 +3,16 @@
  * of its own: pocket.scale(x) {by = 2}. It declares pocket.never(x), and does not run that.
  *
  * The option pocket.fail, "SLOT OP CODE", has a slot fail for kernels of one op: with a status of this code, or the
- * process ends there (CODE abort). SLOT is a slot's name, or negative_constants: constants_bind of a weight whose first
- * element is below 0, or negative_inputs: enqueue, where an operand's first element is below 0. */
+ * process ends there (CODE abort), or never returns (CODE hang). SLOT is a slot's name, or negative_constants:
+ * constants_bind of a weight whose first element is below 0, or negative_inputs: enqueue, where an operand's first
+ * element is below 0. */
 #include <mortise/plugin.h>
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const MortiseHost *host;
 
@@ -103,6 +105,8 @@ static MortiseStatus *fail(const MortiseKernel *kernel, const char *slot) {
     return NULL;
   if (strcmp(code, "abort") == 0)
     abort();
+  while (strcmp(code, "hang") == 0)
+    sleep(1);
   snprintf(message, sizeof message, "the pocket calculator has no room for %s (failure %d)", op,
            __atomic_add_fetch(&failures, 1, __ATOMIC_RELAXED));
   return host->status_create(atoi(code), message);
