@@ -221,8 +221,8 @@ def operator_that_raises():
 
     calls = []
 
-    @torch.library.custom_op("door_faults::moody", mutates_args=())
-    def moody(x: torch.Tensor) -> torch.Tensor:
+    @torch.library.custom_op("door_faults::moody", mutates_args=(), schema="(Tensor x) -> Tensor")
+    def moody(x):
         calls.append(1)
         if len(calls) == 3:
             raise OverflowError("the moody operator is tired")
@@ -312,10 +312,10 @@ def gradient_of_a_gradient():
     import torch
 
     def model(x):
-        return torch.tanh(x * 2).sum()
+        return torch.tanh(x * 2)
 
     x = data().requires_grad_()
-    (first,) = torch.autograd.grad(compiled(model)(x), x, create_graph=True)
+    (first,) = torch.autograd.grad(compiled(model)(x).square().sum(), x, create_graph=True)
     planted(first.requires_grad, "the gradient has a graph")
     says(lambda: torch.autograd.grad(first.sum(), x), "double backward")
 
@@ -329,7 +329,7 @@ def mode_misspelt():
     import torch
 
     planted(True, "the option is the fault")
-    says(lambda: torch.compile(small(), backend="mortise", mode="max-autotun")(data()), "max-autotun", '"max-autotune"')
+    says(lambda: torch.compile(small(), backend="mortise", mode="max-autotun")(data()), "expected one of", "max-autotune,", "'max-autotun'")
 
 
 @fault("configuration")
@@ -353,7 +353,7 @@ def option_with_a_wrong_value():
 def device_that_is_not_there():
     """options={"device": "warp9"}."""
     planted(True, "the option is the fault")
-    says(lambda: compiled(small(), device="warp9")(data()), "warp9", "expected")
+    says(lambda: compiled(small(), device="warp9")(data()), "no device 'warp9'", "nearest", "install")
 
 
 @fault("configuration")
@@ -378,7 +378,7 @@ def project_file_broken():
     os.chdir(folder())
     Path("mortise.toml").write_text("device = = cpu\n")
     planted(True, "the file is the fault")
-    says(lambda: compiled(small())(data()), "mortise.toml", "expected")
+    says(lambda: compiled(small())(data()), "mortise.toml:1", "TOML")
 
 
 @fault("configuration")
@@ -399,7 +399,7 @@ def plugin_absent():
     """No plugin for the device."""
     empty = folder()
     planted(True, "the path is the fault")
-    says(lambda: compiled(small(), plugin_path=str(empty))(data()), "cpu", "expected")
+    says(lambda: compiled(small(), plugin_path=str(empty))(data()), "no device 'cpu'", "install a plugin")
 
 
 @fault("plugins")
@@ -470,7 +470,7 @@ def compilation_never_ends():
     options = pocket(isolate="pocket", isolate_seconds=1, **{"pocket.fail": "kernel_compile mortise.mul hang"})
     began = time.monotonic()
     same(compiled(model, device="pocket", **options), model, data(3, 4))
-    planted("second" in in_eager().get("aten.mul.Tensor", ""), str(in_eager()))
+    planted("no answer within 1 s" in in_eager().get("aten.mul.Tensor", ""), str(in_eager()))
     if time.monotonic() - began > 60:
         raise AssertionError("it took more than a minute")
 
@@ -866,10 +866,13 @@ def requires_grad_toggled():
 @fault("training")
 def hook_raises():
     """A hook of a tensor raises in backward; a hook of a module raises in forward."""
+    import torch
+
     model, x = small(), data()
     call = compiled(model)
     rage = []
 
+    @torch._dynamo.disable
     def angry(*_):
         if rage:
             raise LookupError("the hook is angry")
@@ -886,10 +889,15 @@ def hook_raises():
     model.zero_grad()
     model(x).square().sum().backward()
     equal(found, [p.grad for p in model.parameters()])
-    handle = model.register_forward_hook(angry)
+    rage.clear()
+    hooked = small()  # Dynamo sees the hooks that a module has in its first call
+    hooked.register_forward_hook(angry)
+    call = compiled(hooked)
+    same(call, hooked, x)
+    rage.append(1)
     says(lambda: call(x), "the hook is angry")
-    handle.remove()
-    same(call, model, x)
+    rage.clear()
+    same(call, hooked, x)
 
 
 @fault("training")
@@ -1006,18 +1014,19 @@ def killed_while_compiling():
 
 
 @fault("processes")
-def exit_with_a_program():
-    """The interpreter ends while a thread still calls."""
+def exit_after_the_first_call():
+    """The interpreter ends while weights may still be packed, and a function that was compiled is called at exit."""
     import subprocess
 
-    code = ("import door_faults as d, threading, time, torch\nm = d.small()\nc = d.compiled(m)\nd.same(c, m, d.data())\n"
-            "def work():\n  with torch.no_grad():\n    while True: c(d.data())\n"
-            "threading.Thread(target=work, daemon=True).start()\ntime.sleep(0.2)\nprint('ends')")
-    done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
-    planted(done.stdout.strip() == "ends", done.stderr[-300:])
-    if done.returncode:
-        raise AssertionError(f"it ended with {done.returncode}: {done.stderr[-300:]}")
-    COUNTS["compared"] += 1
+    code = ("import atexit, door_faults as d, torch\nm, x = d.small(2048), d.data(8, 2048)\nc = d.compiled(m)\n"
+            "atexit.register(lambda: (d.same(c, m, x), print('called at exit')))\nd.same(c, m, x)\n"
+            "other = d.compiled(d.small(2047))\nwith torch.no_grad(): other(d.data(8, 2047))")
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+        planted("called at exit" in done.stdout, done.stderr[-300:])
+        if done.returncode:
+            raise AssertionError(f"it ended with {done.returncode}: {done.stderr[-300:]}")
+        COUNTS["compared"] += 1
 
 
 @fault("processes")
@@ -1047,8 +1056,9 @@ def no_more_files():
     """No file can be opened when the model is compiled."""
     place, model = folder() / "kernels", small()
     os.environ["MORTISE_KERNEL_CACHE"] = str(place)
-    warm = compiled(lambda x: x + 1)
-    warm(data())
+    same(compiled(small()), model, data())  # PyTorch has imported what it imports late
+    again()
+    shutil.rmtree(place, ignore_errors=True)
     call = compiled(model)
     most = max(int(p) for p in os.listdir("/proc/self/fd"))
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -112,8 +112,16 @@ std::vector<MortiseForm> formsOf(const plan::PlanT &plan, const plan::RegionT &r
 
 std::string keyOf(const plan::PlanT &plan, const plan::RegionT &region, const Device &device, const Graph &graph,
                   bool withGraph) {
-  return cacheKey("kernel", device, region.lowering, optionsOf(region), askedOf(plan),
-                  formsOf(plan, region, graph.view()), withGraph ? graph.bytes() : std::span<const std::byte>());
+  const auto key = [&](std::span<const std::byte> bytes) {
+    return cacheKey("kernel", device, region.lowering, optionsOf(region), askedOf(plan),
+                    formsOf(plan, region, graph.view()), bytes);
+  };
+  if (!withGraph)
+    return key({});
+  MortiseGraph unnamed = graph.view(); // its name says how many graphs the process compiled before it
+  unnamed.name = "";
+  const auto copy = Graph::copy(unnamed);
+  return key(copy ? (*copy)->bytes() : graph.bytes());
 }
 
 // Adds a reason why the kernel has to be compiled.

@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+
 namespace mortise::torch_door {
 namespace {
 
@@ -29,6 +31,10 @@ bool isUnchanged(void *handle, const void *address, int64_t version) {
   } catch (...) { // it has become a tensor without versions
     return false;
   }
+}
+
+bool isEmpty(const dlpack::Tensor &tensor) {
+  return std::find(tensor.dims, tensor.dims + tensor.rank, 0) != tensor.dims + tensor.rank;
 }
 
 // The address of tensors without elements.
@@ -112,6 +118,9 @@ bool readTensor(PyObject *object, dlpack::Tensor &tensor) {
       raise(MORTISE_INVALID_ARGUMENT, "expected a strided tensor, found one that does not export its memory");
     return false;
   }
+  if (!tensor.data && !isEmpty(tensor))
+    return raise(MORTISE_INVALID_ARGUMENT, "expected a tensor with memory, found one whose memory was given back "
+                                           "(untyped_storage().resize_(0)); give it memory before the call");
   return true;
 }
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The FX nodes of one region as a mortise graph: inputs, nodes, repeated layers, and outputs with eager's strides."""
 
+import logging
 import operator
 
 import torch
@@ -8,10 +9,12 @@ import torch.fx
 
 from . import dtypes, places, repeats
 from .errors import MortiseError, Unsupported
+from .extents import NeedsNumbers
 from .importer import HANDLERS, Emitter, vendor
 from .importer.core import Value, programs
 from .layout import AS_STRIDED, dense_strides, inverse, memory_order, view_source
 
+log = logging.getLogger("torch_mortise")
 CONSTANT, STATE = 1, 2  # MortiseValueFlag
 # the source of a result: native/program.cpp, enum Source
 OUTPUT, ARGUMENT, OUTPUT_VIEW, ARGUMENT_VIEW, OBJECT = range(5)
@@ -103,6 +106,11 @@ class Importer(Emitter):
             raise NodeUnsupported(node, str(error)) from None
         except MortiseError as error:
             raise NodeUnsupported(node, error.message) from error
+        except (NeedsNumbers, NodeUnsupported):
+            raise
+        except Exception as error:  # a fault of ours costs speed and no result
+            log.error("%s (%s) cannot be imported; please report this", node.target, node.name, exc_info=error)
+            raise NodeUnsupported(node, f"its import raised {type(error).__name__}: {error} (please report this)") from error
 
     def import_nodes(self, nodes):
         at = 0
