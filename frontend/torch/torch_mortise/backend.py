@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """torch.compile(model, backend="mortise", mode=..., options={...})."""
 
+import contextlib
 import difflib
 import functools
 import itertools
@@ -12,7 +13,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.schemas import SubclassCreationMeta
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-from . import _library, region, report, sizes
+from . import _library, region, report, saved, sizes
 from .errors import INVALID_ARGUMENT, MortiseError
 from .graph import CompiledGraph, binder, is_real
 from .importer.decompositions import table as decompositions
@@ -94,9 +95,10 @@ def stands_alone(metadata, graph, traced):
     )
 
 
-def compile_inference(own, name, traced, opened_s, entries, module, _):
+def compile_inference(own, name, traced, opened_s, entries, is_saved, module, _):
     """`own`: the options, as read_options has them. `traced`: the tensors that Dynamo traced with. `opened_s`: the time that the backend
-    spent on this graph before PyTorch traced it. `entries`: gets the graph's entry if Dynamo may call it, or None."""
+    spent on this graph before PyTorch traced it. `entries`: gets the graph's entry if Dynamo may call it, or None. With `is_saved` that
+    is a SavedGraph."""
     started = time.perf_counter()
     context = torch._guards.TracingContext.try_get()
     metadata = context.fw_metadata if context else None
@@ -106,9 +108,20 @@ def compile_inference(own, name, traced, opened_s, entries, module, _):
     graph.bind_ahead(traced)
     alone = stands_alone(metadata, graph, traced)
     entry = graph.entry(alone)
+    if is_saved:
+        entry = saved.SavedGraph.of(entry if alone else None, module, (name, static, own))
     entries.append(entry if alone else None)
     graph.wall_s = opened_s + time.perf_counter() - started
     return entry
+
+
+def load_inference(module, name, static, own):
+    """The entry of a graph that was saved, and called without AOTAutograd's wrapper."""
+    started = time.perf_counter()
+    graph = CompiledGraph(module, name, static, *own)
+    report.compiled(graph)
+    graph.wall_s = time.perf_counter() - started
+    return graph.entry(alone=True)
 
 
 def backend(module, inputs, *, mode=None, options=None):
@@ -121,14 +134,19 @@ def backend(module, inputs, *, mode=None, options=None):
     table = decompositions()
     name = f"graph_{next(_names)}"
     entries = []
-    wrapped = aot_autograd(
+    is_saved = saved.wanted()
+    compiler = aot_autograd(
         fw_compiler=functools.partial(compile_training, own, f"{name}_forward"),
         bw_compiler=functools.partial(compile_training, own, f"{name}_backward"),
-        inference_compiler=functools.partial(compile_inference, own, name, inputs, time.perf_counter() - started, entries),
+        inference_compiler=functools.partial(compile_inference, own, name, inputs, time.perf_counter() - started, entries, is_saved),
         partition_fn=min_cut_rematerialization_partition,
         decompositions=table,
         keep_inference_input_mutations=True,
-    )(module, inputs)
+    )
+    with saved.without_caches() if is_saved else contextlib.nullcontext():
+        wrapped = compiler(module, inputs)
+    if is_saved and not entries:
+        saved.SavedGraph.of(None, module, ())  # a graph of training
     return entries[0] if len(entries) == 1 and entries[0] else wrapped
 
 

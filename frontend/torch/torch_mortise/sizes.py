@@ -77,11 +77,15 @@ def settle(nodes):
             if node.target is aten.convolution.default:
                 require_windows(node)
     placeholders = [size for node in nodes if node.op == "placeholder" for size in extents(node)]
-    for guard in list(placeholders[0].node.shape_env.guards) if placeholders else ():
-        if guard.expr.has(*QUOTIENTS, *REMAINDERS):  # facts.py derives divisors for sizes above 0
-            for size in placeholders:
-                if size.node.expr in guard.expr.free_symbols:
-                    require(size, 2)
+    if placeholders:
+        environment = placeholders[0].node.shape_env
+        divided = {s for e in environment.divisible for s in e.free_symbols}
+        for guard in environment.guards:
+            if guard.expr.has(*QUOTIENTS, *REMAINDERS):
+                divided |= guard.expr.free_symbols
+        for size in placeholders:
+            if size.node.expr in divided:  # facts.py derives divisors for sizes above 0
+                require(size, 2)
 
 
 def require(size, least):
