@@ -29,6 +29,7 @@ struct Input {
   std::vector<int64_t> dims, strides; // those of the caller's tensor
   std::vector<int64_t> programDims;   // in memory order, as the program sees them
   Ref dimsTuple, stridesTuple;
+  int64_t least, end; // of the indices that it may hold; any numbers if least == end
 };
 
 struct Output {
@@ -130,6 +131,29 @@ bool checkInput(const dlpack::Tensor &tensor, const Input &input, Py_ssize_t num
   return text && raise(MORTISE_INVALID_ARGUMENT, "%s", text);
 }
 
+// Whether all of the tensor's elements, which lie without gaps, are indices within the input's range.
+template <typename Index> bool areWithin(const Index *found, const Input &input) {
+  int64_t count = 1;
+  for (const int64_t extent : input.dims)
+    count *= extent;
+  const auto isWithin = [&](Index index) { return index >= input.least && index < input.end; };
+  const Index *wrong = std::find_if_not(found, found + count, isWithin);
+  if (wrong == found + count)
+    return true;
+  PyErr_Format(PyExc_IndexError, "index out of range: input %zd: expected indices from %lld to %lld, found %lld",
+               input.argument, static_cast<long long>(input.least), static_cast<long long>(input.end - 1),
+               static_cast<long long>(*wrong));
+  return false;
+}
+
+// Eager raises for other indices; programs would read the nearest element.
+bool checkIndices(const void *data, const Input &input) {
+  if (input.least == input.end || input.place.device) // indices on a device are not read
+    return true;
+  return input.dtype.bits == 64 ? areWithin(static_cast<const int64_t *>(data), input)
+                                : areWithin(static_cast<const int32_t *>(data), input);
+}
+
 //===-- One call -------------------------------------------------------------------------------===//
 
 class Call {
@@ -213,6 +237,8 @@ private:
           return false;
       }
       frame->pointers[i] = address(tensor);
+      if (!checkIndices(frame->pointers[i], input))
+        return false;
     }
     return true;
   }
@@ -355,11 +381,14 @@ bool configureInputs(Binding &binding, PyObject *inputs) {
     Input input;
     int role;
     PyObject *dims, *strides, *programDims, *place;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(inputs, i), "niiOOOO", &input.argument, &role, &input.dtypeNumber, &dims,
-                          &strides, &programDims, &place) ||
+    long long least, end;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(inputs, i), "niiOOOOLL", &input.argument, &role, &input.dtypeNumber, &dims,
+                          &strides, &programDims, &place, &least, &end) ||
         !readPlace(binding.shared->session.get(), place, input.place))
       return false;
     input.role = static_cast<Role>(role);
+    input.least = least;
+    input.end = end;
     input.dtype = dataType(input.dtypeNumber);
     input.dims = integers(dims);
     input.strides = integers(strides);

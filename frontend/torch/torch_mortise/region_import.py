@@ -7,7 +7,7 @@ import operator
 import torch
 import torch.fx
 
-from . import dtypes, places, repeats
+from . import dtypes, indices, places, repeats
 from .errors import MortiseError, Unsupported
 from .extents import NeedsNumbers
 from .importer import HANDLERS, Emitter, vendor
@@ -36,6 +36,7 @@ class Importer(Emitter):
     def __init__(self, region, numbers, builder):
         super().__init__(builder, numbers, getattr(numbers, "table", None))
         self.region, self.numbers = region, numbers
+        self.computed = set(region.nodes)
         self.memories = {}  # of static inputs that have equal dtype, shape and strides
         self.repetitions = []  # RepeatedCopies
         self.inputs = []  # tuples as Program.signature (native/program.cpp) reads them
@@ -68,7 +69,8 @@ class Importer(Emitter):
         place = places.place(node.meta["val"].device)
         value = self.described(*self.builder.input(node.name, dtype, programs(memory_shape), flags, place))
         role = 2 if flags == STATE else 1 if flags == CONSTANT else 0
-        self.inputs.append((position, role, dtype, shape, strides, memory_shape, place))
+        held = indices.allowed(node, self.computed) if role == 0 and node.meta["val"].dtype in (torch.int64, torch.int32) else indices.NONE
+        self.inputs.append((position, role, dtype, shape, strides, memory_shape, place, *held))
         self.input_numbers[node] = len(self.input_numbers)
         self.environment[node] = value if order is None else self.transpose(value, inverse(order))
 
@@ -296,7 +298,7 @@ class Outputs:
     def add_state(self, node, source):
         e = self.importer
         number = e.input_numbers[node]
-        _, _, dtype, shape, strides, memory_shape, place = e.inputs[number]
+        _, _, dtype, shape, strides, memory_shape, place, *_ = e.inputs[number]
         value = e.tensor(e.lookup(source) if isinstance(source, torch.fx.Node) else source, dtype, shape)
         value = e.transpose(value, memory_order(shape, strides))
         e.builder.output(value.id, number)
