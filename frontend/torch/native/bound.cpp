@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace mortise::torch_door {
 namespace {
@@ -36,6 +37,23 @@ bool isUnchanged(void *handle, const void *address, int64_t version) {
 bool isEmpty(const dlpack::Tensor &tensor) {
   return std::find(tensor.dims, tensor.dims + tensor.rank, 0) != tensor.dims + tensor.rank;
 }
+
+bool isContiguous(const dlpack::Tensor &tensor) {
+  int64_t expected = 1;
+  for (int32_t i = tensor.rank; i-- > 0; expected *= tensor.dims[i])
+    if (tensor.dims[i] != 1 && tensor.strides[i] != expected)
+      return false;
+  return true;
+}
+
+size_t byteCount(const dlpack::Tensor &tensor) {
+  int64_t count = tensor.dtype.bits / 8 * tensor.dtype.lanes;
+  for (int32_t i = 0; i < tensor.rank; ++i)
+    count *= tensor.dims[i];
+  return static_cast<size_t>(count);
+}
+
+constexpr int32_t cpuType = 1; // kDLCPU
 
 // The address of tensors without elements.
 alignas(64) char emptyTensorAddress[64];
@@ -88,14 +106,35 @@ BoundTensor::BoundTensor(PyObject *tensor, void *address, int64_t version)
     handle = makeHandle(tensor);
   else
     reference = Ref::borrow(tensor);
+  takeWords(tensor);
+}
+
+void BoundTensor::takeWords(PyObject *tensor) {
+  dlpack::Tensor read;
+  if (!readTensor(tensor, read) || read.device.type != cpuType || !isContiguous(read))
+    return;
+  const size_t bytes = byteCount(read);
+  for (; wordCount < words.size() && bytes >= sizeof(uint64_t); ++wordCount) {
+    Word &word = words[wordCount];
+    word.at = static_cast<const char *>(address) + (bytes - sizeof(uint64_t)) / words.size() * wordCount;
+    std::memcpy(&word.value, word.at, sizeof word.value);
+  }
+}
+
+bool BoundTensor::hasWords() const {
+  return std::all_of(words.begin(), words.begin() + static_cast<ptrdiff_t>(wordCount), [](const Word &word) {
+    uint64_t now;
+    std::memcpy(&now, word.at, sizeof now);
+    return now == word.value;
+  });
 }
 
 bool BoundTensor::isSame(PyObject *tensor) const {
   if (handle && tensor == object)
-    return isUnchanged(handle.get(), address, version);
+    return isUnchanged(handle.get(), address, version) && hasWords();
   dlpack::Tensor read;
   return readTensor(tensor, read) && torch_door::address(read) == address &&
-         (version < 0 || readVersion(tensor) == version);
+         (version < 0 || readVersion(tensor) == version) && hasWords();
 }
 
 int64_t readVersion(PyObject *tensor) {

@@ -5,6 +5,7 @@
 
 #include "python.hpp"
 
+#include <array>
 #include <cstdint>
 #include <memory>
 
@@ -35,6 +36,17 @@ private:
   static Handle makeHandle(PyObject *tensor);
   static bool agreesWithPython(PyObject *probe);
 
+  // A few words of the contents, in host memory: writes through `tensor.data` change no version. Those that write all
+  // elements are found; others need torch_mortise.refresh.
+  struct Word {
+    const char *at;
+    uint64_t value;
+  };
+  void takeWords(PyObject *tensor);
+  bool hasWords() const;
+
+  std::array<Word, 4> words{};
+  size_t wordCount = 0;
   PyObject *object;
   Handle handle; // or NULL, and `reference` holds the tensor
   Ref reference;
