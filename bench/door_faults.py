@@ -3,7 +3,8 @@
 a right answer (`same`) or in a clear error (`says`): one that names what was expected, what was found or what to do.
 
 A fault runs in a process of its own with a limit of time: `python bench/door_faults.py NAME`. It must prove that it was planted
-(`planted`), so that a fault that is no longer applied fails. The figure `door-faults` runs all of them; `--page` prints docs/door-faults.md."""
+(`planted`), so that a fault that is no longer applied fails. The figure `door-faults` runs all of them; `--page` prints
+docs/door-faults.md."""
 
 from __future__ import annotations
 
@@ -526,7 +527,7 @@ def plugin_computes_wrongly():
 def children(name: str) -> list[int]:
     """The processes of this name below this one."""
     found, below = [], {os.getpid()}
-    for entry in sorted((int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit())):
+    for entry in sorted(int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit()):
         with contextlib.suppress(OSError):
             fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
             if int(fields[1]) in below:
@@ -844,7 +845,6 @@ def input_of_inference_mode():
 @fault("training")
 def requires_grad_toggled():
     """Weights are frozen and thawed, and the grad mode changes between calls."""
-    import torch
 
     model, x = small(), data()
     call = compiled(model)
@@ -1093,7 +1093,8 @@ def page() -> str:
         groups.setdefault(one.group, []).append(one)
     lines = ["# What happens when something is wrong", "",
              "Faults that `./dev figure door-faults` plants, each in a process of its own, under models that are compiled with",
-             '`backend="mortise"`. Each has to end in a right answer or in an error that says what was expected, what was found or what to do.',
+             '`backend="mortise"`. Each has to end in a right answer or in an error that says what was expected, what was found or',
+             "what to do.",
              "This page is printed by `bench/door_faults.py --page`.", ""]
     for group, faults in groups.items():
         lines += [f"## {group.capitalize()}", "", "| fault | what is wrong |", "|---|---|"]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Twenty shapes through torch.compile(backend="mortise", dynamic=None), with sizes 0 and 1 among them: results are eager's, and no more than
-one function is compiled again after the first call, the one that makes the changing sizes symbols.
+"""Twenty shapes through torch.compile(backend="mortise", dynamic=None), with sizes 0 and 1 among them: results are eager's, and no more
+than one function is compiled again after the first call, the one that makes the changing sizes symbols. The size 0 is that of the first
+dimension: PyTorch's guards on strides ask for another trace where an inner one is 0.
 
 `recompiles` counts what Dynamo traced after the first call, and programs that were compiled for a shape of their own. `why` has what
 last_report() says of each; a recompilation without a reason fails. `one-trace-many-shapes` measures what dynamic shapes cost in time;
@@ -11,8 +12,8 @@ NEEDS = "cpu"
 MINUTES = 2
 
 # (batch, length). The first is compiled as it is, the second makes symbols of both.
-SHAPES = [(3, 5), (4, 7), (1, 5), (0, 3), (5, 1), (1, 1), (0, 1), (2, 2), (8, 3), (1, 16), (6, 6), (12, 9), (0, 7), (16, 4), (2, 31), (7, 12),
-          (33, 2), (1, 2), (9, 17), (3, 64)]
+SHAPES = [(3, 5), (4, 7), (1, 5), (0, 3), (5, 1), (1, 1), (0, 1), (2, 2), (8, 3), (1, 16), (6, 6), (12, 9), (0, 7), (16, 4), (2, 31),
+          (7, 12), (33, 2), (1, 2), (9, 17), (3, 64)]
 MOST = 1
 
 
@@ -120,7 +121,8 @@ def measure_network(name: str) -> dict:
         f"{again} recompiles, and last_report() gives no reason" if again and not why else "",
         "no program was compiled" if not first else "",
         "" if coverage(report, "cpu") == 1.0 else f"coverage is {coverage(report, 'cpu')}"]))
-    progress(f"{name}: {again} recompiles ({'; '.join(why)}), {sum(bool(r['problem']) for r in rows)} of {len(rows)} shapes wrong {problem}")
+    wrong = sum(bool(row["problem"]) for row in rows)
+    progress(f"{name}: {again} recompiles ({'; '.join(why)}), {wrong} of {len(rows)} shapes wrong {problem}")
     return {"rows": rows, "recompiles": again, "why": why, "coverage": coverage(report, "cpu"), "problem": problem,
             "notes": [note for graph in report["graphs"] for note in graph["notes"]]}
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A second process from saved artifacts: seconds from the file of `torch.compile(..., fullgraph=True).aot_compile(...)` to the first result,
-which has to be eager's, beside Inductor's. Importing torch and making the network are not counted; importing torch_mortise is, and packing
-weights, which is `packing_s`.
+"""A second process from saved artifacts: seconds from the file of `torch.compile(..., fullgraph=True).aot_compile(...)` to the first
+result, which has to be eager's, beside Inductor's. Importing torch and making the network are not counted; importing torch_mortise is, and
+packing weights, which is `packing_s`.
 
-One process per backend saves, with the caches that it has on disk. Then fresh processes load, in rounds in which the backends take turns; the
-numbers are medians. A process that traces a graph, or compiles a kernel, has not started warm and fails. `cold_s` is the time of the process that
-saved, from the network to its first result. Guards on tensors alone are saved, on both sides, because PyTorch cannot write those on modules
-of transformers."""
+One process per backend saves, with the caches that it has on disk. Then fresh processes load, in rounds in which the backends take turns;
+the numbers are medians. A process that traces a graph, or compiles a kernel, has not started warm and fails. `cold_s` is the time of the
+process that saved, from the network to its first result. Guards on tensors alone are saved, on both sides, because PyTorch cannot write
+those on modules of transformers."""
 
 MEASURES = "seconds from a saved artifact to the first result in a fresh process (aot_compile), beside Inductor's"
 NEEDS = "cpu, the product build; g++ for Inductor"
@@ -80,7 +80,8 @@ def measure_network(name: str) -> dict:
                                                     for backend in BACKENDS for run in runs[backend])))}
     for backend in BACKENDS:
         own = {key: median([run[key] for run in runs[backend]]) for key in ("seconds", "load_s", "call_s", "packing_s")}
-        row[backend] = own | {"cold_s": cold[backend]["seconds"], "bytes": bytes_[backend], "all_s": [run["seconds"] for run in runs[backend]]}
+        row[backend] = own | {"cold_s": cold[backend]["seconds"], "bytes": bytes_[backend],
+                              "all_s": [run["seconds"] for run in runs[backend]]}
     ours, theirs = row["mortise"]["seconds"], row["inductor"]["seconds"]
     progress(f"{name}: {ours:.2f} s ({row['mortise']['packing_s']:.2f} of them packing), Inductor {theirs:.2f} {row['problem']}")
     if not row["problem"] and ours > theirs:

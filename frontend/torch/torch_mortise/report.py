@@ -167,7 +167,8 @@ class Explanation:
             for program in graph["programs"]:
                 lines += self._program_lines(program)
             lines += [f"  eager    {e['op']} ({e['node']}{e['site'] and ' at '}{e['site']}): {e['reason']}" for e in graph["eager"]]
-            lines += [f"  again    traced anew, because a guard of an earlier trace failed: {graph['recompiled']}"] if graph["recompiled"] else []
+            if graph["recompiled"]:
+                lines.append(f"  again    traced anew, because a guard of an earlier trace failed: {graph['recompiled']}")
             lines += [f"  note     {n}" for n in graph["notes"]]
         return "\n".join(lines)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""One trace for sizes 0 and 1, too. PyTorch traces anew for them, because some operators do something else there (`squeeze`, broadcasting,
-reductions of nothing), and graphs without such operators pay for it. Dynamo traces for this backend under PyTorch's
-`backed_size_oblivious`: the range of a size begins at 0, and operators take it to be neither 0 nor 1. `settle` then guards what that may be
-wrong for: every size that an operator outside of PLAIN and ALONG reads has to be 2 or more, as in PyTorch's ordinary traces. A trace that fails that way
-is made again in the ordinary way (decision 0067)."""
+"""One trace for sizes 0 and 1, too (decision 0067). PyTorch traces anew for them, because some operators do something else there
+(`squeeze`, broadcasting, reductions of nothing), and graphs without such operators pay for it. Dynamo traces for this backend under
+PyTorch's `backed_size_oblivious`: the range of a size begins at 0, and operators take it to be neither 0 nor 1. `settle` then guards what
+that may be wrong for: every size that an operator outside of PLAIN and ALONG reads has to be 2 or more, as in PyTorch's ordinary traces. A
+trace that fails that way is made again in the ordinary way."""
 
 import contextlib
 import functools
@@ -89,8 +89,8 @@ def settle(nodes):
 
 
 def require(size, least):
-    """Guards that the size is at least `least`, and of the symbols in it, that none is 0, nor 1 if `least` is more. PyTorch's expressions take
-    symbols to be positive, so that a comparison with 1 would be no guard; the bounds of their ranges are guards."""
+    """Guards that the size is at least `least`, and of the symbols in it, that none is 0, nor 1 if `least` is more. PyTorch's expressions
+    take symbols to be positive, so that a comparison with 1 would be no guard; the bounds of their ranges are guards."""
     environment = size.node.shape_env
     for symbol in size.node.expr.free_symbols:
         bound = least if symbol == size.node.expr else min(least, 2)
@@ -183,8 +183,8 @@ def install(backend):
 
 @contextlib.contextmanager
 def convolutions_of_any_batch():
-    """PyTorch asks which library computes a convolution in order to know the strides of its result. For 4 dimensions these do not depend on the batch,
-    but the question does, and would leave guards (a batch of 16 or more): it is asked for a batch of 64."""
+    """PyTorch asks which library computes a convolution in order to know the strides of its result. For 4 dimensions these do not depend on
+    the batch, but the question does, and would leave guards (a batch of 16 or more): it is asked for a batch of 64."""
     original = torch._C._select_conv_backend
 
     def select(image, weight, *arguments, **more):
