@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""One trace for sizes 0 and 1, too (decision 0067). PyTorch traces anew for them, because some operators do something else there
+"""One trace for sizes 0 and 1, too (decision 0069). PyTorch traces anew for them, because some operators do something else there
 (`squeeze`, broadcasting, reductions of nothing), and graphs without such operators pay for it. Dynamo traces for this backend under
 PyTorch's `backed_size_oblivious`: the range of a size begins at 0, and operators take it to be neither 0 nor 1. `settle` then guards what
 that may be wrong for: every size that an operator outside of PLAIN and ALONG reads has to be 2 or more, as in PyTorch's ordinary traces. A
