@@ -85,7 +85,9 @@ OPERATORS = {
     "squeeze of all": lambda x: x.squeeze() * 2,
     "amax": lambda x: x.amax(0),
     "max": lambda x: x.max(),
+    "min": lambda x: x.min() * 2,
     "argmax": lambda x: x.argmax(1),
+    "argmin of all": lambda x: x.argmin(),
     "select": lambda x: x[0] * 2,
     "last": lambda x: x[-1] * 2,
     "slice": lambda x: x[:2] + 1,
@@ -134,6 +136,28 @@ OPERATORS = {
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_operators_of_each_size(operator):
     of_each_size(OPERATORS[operator], *SHAPES)
+
+
+GRADIENTS = ("squeeze", "amax", "select", "slice", "broadcast", "expand", "mean", "variance", "product", "inner", "flatten of columns",
+             "cat", "cumsum", "softmax", "logsumexp", "pad", "layer_norm", "gather", "norm", "outer", "tril", "interpolate")
+
+
+@pytest.mark.parametrize("operator", GRADIENTS)
+def test_gradients_of_each_size(operator):
+    function = OPERATORS[operator]
+    call = compiled(function)
+    for shape in SHAPES:
+        x = torch.randn(shape, requires_grad=True)
+        y = x.detach().clone().requires_grad_()
+        try:
+            expected = function(y)
+        except (RuntimeError, IndexError):
+            continue
+        found = call(x)
+        assert found.shape == expected.shape
+        found.square().sum().backward()
+        expected.square().sum().backward()
+        torch.testing.assert_close(x.grad, y.grad, equal_nan=True, rtol=1e-4, atol=1e-5)
 
 
 def test_two_inputs_that_broadcast():

@@ -56,6 +56,12 @@ def prod_dim(e, x, axis, keepdim=False, dtype=None):
     return reduce(e, "reduce_prod", e.convert(x, e.dtype), axis, keepdim)
 
 
+def refuse_nothing(x):
+    """PyTorch's tracing accepts what eager refuses, so that eager has to say so."""
+    if 0 in x.shape:
+        raise Unsupported("the largest, or least, of no elements, which is an error")
+
+
 def extreme(name, reduced, whole):
     @handles(reduced)
     def along(e, x, axes=(), keepdim=False):
@@ -63,6 +69,7 @@ def extreme(name, reduced, whole):
 
     @handles(whole)
     def of_all(e, x):
+        refuse_nothing(x)
         return reduce(e, name, x, None)
 
 
@@ -81,6 +88,8 @@ quantifier("reduce_min", aten.all.default, aten.all.dim, aten.all.dims)
 
 
 def arg_extreme(e, x, axis, keepdim, smallest):
+    if axis is None:
+        refuse_nothing(x)
     if x.dtype == I1:
         x = e.convert(x, dtypes.I32)
     name = "argmin" if smallest else "argmax"
