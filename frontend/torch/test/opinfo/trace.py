@@ -16,6 +16,7 @@ from torch_mortise import _library, dtypes
 from torch_mortise.backend import decompositions
 from torch_mortise.errors import MortiseError, Unsupported
 from torch_mortise.importer import HANDLERS, Emitter, Value
+from torch_mortise.indices import NONE
 from torch_mortise.layout import dense_strides
 from torch_mortise.places import HOST
 
@@ -145,14 +146,14 @@ class GraphImporter(Emitter):
                 tensor = next(tensors)
                 dtype, shape = dtypes.number(tensor.dtype), tuple(tensor.shape)
                 self.environment[node] = Value(*self.builder.input(node.name, dtype, shape, 0))
-                inputs.append((len(inputs), 0, dtype, shape, dense_strides(shape), shape, HOST))
+                inputs.append((len(inputs), 0, dtype, shape, dense_strides(shape), shape, HOST, *NONE))
             elif node.op == "get_attr":
                 tensor = getattr(module, node.target)
                 node.meta.setdefault("val", tensor)
                 self.environment[node] = self.tensor_literal(tensor)
             elif node.target is SEED:  # it runs in eager and becomes an input of the program
                 self.environment[node] = Value(*self.builder.input(node.name, dtypes.I64, (2,), 0))
-                inputs.append((len(inputs), 0, dtypes.I64, (2,), (1,), (2,), HOST))
+                inputs.append((len(inputs), 0, dtypes.I64, (2,), (1,), (2,), HOST, *NONE))
                 self.seeds += 1
             elif node.op == "call_function":
                 self.import_node(node)
