@@ -21,9 +21,9 @@ def failures(records):
 
 @pytest.mark.skipif(FULL, reason="all samples run")
 def test_slice(record_property):
-    seed = int(os.environ.get("MORTISE_OPINFO_SEED") or random.SystemRandom().randrange(1 << 32))
+    seed = int(os.environ.get("MORTISE_TEST_SEED") or random.SystemRandom().randrange(1 << 32))
     record_property("seed", seed)
-    print(f"MORTISE_OPINFO_SEED={seed}")
+    print(f"MORTISE_TEST_SEED={seed}")
     started, records, tried = time.perf_counter(), [], 0
     chance = random.Random(seed)
     database = samples.database()
@@ -35,21 +35,21 @@ def test_slice(record_property):
     seconds = round(time.perf_counter() - started, 1)
     record_property("seconds", seconds)
     print(f"{tried} samples of {len(records)} operators in {seconds} s")
-    assert not failures(records), f"MORTISE_OPINFO_SEED={seed}"
+    assert not failures(records), f"MORTISE_TEST_SEED={seed}"
 
 
 @pytest.mark.skipif("cpu" not in DEVICES, reason="needs the device cpu")
 def test_compiled_slice(record_property):
     """The first samples of some operators through torch.compile, with gradients, static and dynamic; `./dev figure opinfo-compiled` tries
     all operators."""
-    seed = int(os.environ.get("MORTISE_OPINFO_SEED") or random.SystemRandom().randrange(1 << 32))
+    seed = int(os.environ.get("MORTISE_TEST_SEED") or random.SystemRandom().randrange(1 << 32))
     record_property("seed", seed)
     names = random.Random(seed).sample(sorted(samples.database()), COMPILED)
     with multiprocessing.get_context("spawn").Pool(1) as pool:  # the judge sets limits and logging of its process
         records = pool.map(compiled.judge_operator, [(name, 1, None) for name in names])
     rows = [row for record in records for row in record["rows"]]
     assert any(outcome == "compiled" for _, outcome, _ in rows)
-    assert not [row for row in rows if row[1] == "failed"], f"MORTISE_OPINFO_SEED={seed}"
+    assert not [row for row in rows if row[1] == "failed"], f"MORTISE_TEST_SEED={seed}"
 
 
 @pytest.mark.skipif(not FULL, reason="./dev test --full")

@@ -196,6 +196,23 @@ def test_convolutions_share_the_trace_of_every_batch():
     assert traces() == 2
 
 
+@pytest.mark.parametrize("start", [0, 1, 2])
+def test_a_slice_from_a_symbolic_start(start):
+    """A backward graph has to be traced in the ordinary way, too, where its sizes matter."""
+    def scatter(x, part, start):
+        return torch.slice_scatter(x, part, 0, start, x.shape[0], 1)
+
+    x, part = torch.rand(6, 5, requires_grad=True), torch.rand(6 - start, 5, requires_grad=True)
+    compiled = torch.compile(scatter, backend="mortise", dynamic=True)
+    for function in (scatter, compiled):
+        result = function(x, part, start)
+        gradients = torch.autograd.grad((result * torch.arange(30.0).view(6, 5)).sum(), (x, part))
+        if function is scatter:
+            expected = (result, *gradients)
+    for found, wanted in zip((result, *gradients), expected, strict=True):
+        assert torch.equal(found, wanted)
+
+
 def test_a_release_without_the_hook_traces_as_before(monkeypatch):
     monkeypatch.delattr(torch._dynamo.convert_frame, "compile_frame")
     sizes.install(torch_mortise.backend)

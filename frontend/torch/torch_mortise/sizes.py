@@ -10,10 +10,12 @@ import functools
 from unittest import mock
 
 import torch
+import torch._functorch.config as functorch
 import torch.fx.experimental._config as experimental
 from torch._dynamo import convert_frame, exc
 from torch._dynamo.eval_frame import innermost_backend
 from torch._dynamo.utils import get_metrics_context
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges
 
@@ -71,6 +73,10 @@ def settle(nodes):
     if not experimental.backed_size_oblivious:
         return
     for node in nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and free_unbacked_symbols(value.storage_offset()):
+            # Where a slice begins depends on whether its start is 0, below it or beyond the end.
+            raise SizesMatter(f"{node} lies at an offset that no size gives")
         if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
             for size in sizes_that_matter(node):
                 require(size, 2)
@@ -169,7 +175,7 @@ def install(backend):
         if more.get("export") or not is_wanted(compiler_fn, backend):
             return trace()
         try:
-            with experimental.patch(backed_size_oblivious=True), convolutions_of_any_batch():
+            with experimental.patch(backed_size_oblivious=True), backward_graphs_at_once(), convolutions_of_any_batch():
                 return trace()
         except exc.SkipFrame:
             raise
@@ -179,6 +185,14 @@ def install(backend):
         return trace()
 
     convert_frame.compile_frame = compile_frame
+
+
+def backward_graphs_at_once():
+    """Compiles backward graphs while Dynamo traces, so that `settle` may add guards for them, and its errors end the trace. By default
+    PyTorch compiles some of them at the first backward pass, and passes over errors until then."""
+    if not hasattr(functorch, "force_non_lazy_backward_lowering"):
+        return contextlib.nullcontext()
+    return functorch.patch(force_non_lazy_backward_lowering=True)
 
 
 @contextlib.contextmanager
