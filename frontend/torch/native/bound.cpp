@@ -106,35 +106,28 @@ BoundTensor::BoundTensor(PyObject *tensor, void *address, int64_t version)
     handle = makeHandle(tensor);
   else
     reference = Ref::borrow(tensor);
-  takeWords(tensor);
+  takeWord(tensor);
 }
 
-void BoundTensor::takeWords(PyObject *tensor) {
+void BoundTensor::takeWord(PyObject *tensor) {
   dlpack::Tensor read;
   if (!readTensor(tensor, read) || read.device.type != cpuType || !isContiguous(read))
     return;
   const size_t bytes = byteCount(read);
-  for (; wordCount < words.size() && bytes >= sizeof(uint64_t); ++wordCount) {
-    Word &word = words[wordCount];
-    word.at = static_cast<const char *>(address) + (bytes - sizeof(uint64_t)) / words.size() * wordCount;
-    std::memcpy(&word.value, word.at, sizeof word.value);
-  }
+  if (bytes < sizeof word)
+    return;
+  wordAt = static_cast<const char *>(address) + (bytes - sizeof word) / 2;
+  std::memcpy(&word, wordAt, sizeof word);
 }
 
-bool BoundTensor::hasWords() const {
-  return std::all_of(words.begin(), words.begin() + static_cast<ptrdiff_t>(wordCount), [](const Word &word) {
-    uint64_t now;
-    std::memcpy(&now, word.at, sizeof now);
-    return now == word.value;
-  });
-}
+bool BoundTensor::hasWord() const { return !wordAt || std::memcmp(wordAt, &word, sizeof word) == 0; }
 
 bool BoundTensor::isSame(PyObject *tensor) const {
   if (handle && tensor == object)
-    return isUnchanged(handle.get(), address, version) && hasWords();
+    return isUnchanged(handle.get(), address, version) && hasWord();
   dlpack::Tensor read;
   return readTensor(tensor, read) && torch_door::address(read) == address &&
-         (version < 0 || readVersion(tensor) == version) && hasWords();
+         (version < 0 || readVersion(tensor) == version) && hasWord();
 }
 
 int64_t readVersion(PyObject *tensor) {

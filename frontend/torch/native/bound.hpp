@@ -5,7 +5,6 @@
 
 #include "python.hpp"
 
-#include <array>
 #include <cstdint>
 #include <memory>
 
@@ -36,17 +35,14 @@ private:
   static Handle makeHandle(PyObject *tensor);
   static bool agreesWithPython(PyObject *probe);
 
-  // A few words of the contents, in host memory: writes through `tensor.data` change no version. Those that write all
-  // elements are found; others need torch_mortise.refresh.
-  struct Word {
-    const char *at;
-    uint64_t value;
-  };
-  void takeWords(PyObject *tensor);
-  bool hasWords() const;
+  // A word in the middle of the contents, in host memory: writes through `tensor.data` change no version. Those that
+  // write all elements are found; others need torch_mortise.refresh. More words would be more cache misses in each
+  // call.
+  void takeWord(PyObject *tensor);
+  bool hasWord() const;
 
-  std::array<Word, 4> words{};
-  size_t wordCount = 0;
+  const char *wordAt = nullptr; // NULL: none
+  uint64_t word = 0;
   PyObject *object;
   Handle handle; // or NULL, and `reference` holds the tensor
   Ref reference;
