@@ -336,8 +336,11 @@ def run(
     say=measure.progress,
     known: Catalogue | None = None,
     keep: Path | None = None,
+    facts: dict | None = None,
+    ended: dict | None = None,
 ) -> dict:
-    """`keep`: gets the result so far, behind each mutant.
+    """`keep`: gets the result so far, behind each mutant, and these `facts`. `ended`: what it got from a run with this seed that was
+    ended; what that judged is not judged again (`taken_over` says how many).
 
     `count` mutants that are not equivalent, judged. One seed gives the same mutants and cases on one kind of processor."""
     begin = time.time()
@@ -347,13 +350,18 @@ def run(
     if known.wrong:  # their kernels would be in no sample
         raise RuntimeError(f"{len(known.wrong)} cases do not pass without a mutant: {', '.join(known.wrong[:5])}")
     drawn, judged = draw(known, seed), []
+    before = {(mutant.name, mutant.op): mutant for mutant in (Mutant(**one) for one in (ended or {"all": []})["all"])}
+    taken = 0
     quick = set(listed("--quick", "--level", "core,composite,quantised,dynamic"))
     with ThreadPoolExecutor(jobs) as pool:
         while (left := count - sum(not mutant.equivalent and not mutant.stillborn for mutant in judged)) > 0:
             some = [mutant for _, mutant in zip(range(left), drawn)]
             if not some:
                 raise RuntimeError(f"the kernels of {len(known.kinds)} ops have too few sites for {count} mutants")
-            for done in as_completed([pool.submit(judge, mutant, known, quick) for mutant in some]):
+            new = [mutant for mutant in some if (mutant.name, mutant.op) not in before]
+            judged += [before[mutant.name, mutant.op] for mutant in some if mutant not in new]
+            taken += len(some) - len(new)
+            for done in as_completed([pool.submit(judge, mutant, known, quick) for mutant in new]):
                 judged.append(mutant := done.result())
                 result = (
                     f"killed by {mutant.by}"
@@ -365,9 +373,9 @@ def run(
                     else f"SURVIVED ({mutant.stood})"
                 )
                 if keep:
-                    keep.write_text(json.dumps({"seed": seed} | summary(judged, known, time.time() - begin), indent=1))
+                    keep.write_text(json.dumps({"seed": seed} | (facts or {}) | summary(judged, known, time.time() - begin), indent=1))
                 say(f"{len(judged)}: {mutant.name} {mutant.family}, {mutant.op}: {result} ({mutant.seconds:.1f} s)")
-    return {"seed": seed} | summary(judged, known, time.time() - begin)
+    return {"seed": seed, "taken_over": taken} | summary(judged, known, time.time() - begin)
 
 
 def main() -> int:

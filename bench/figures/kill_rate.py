@@ -8,8 +8,9 @@ beside them, and results of PyTorch eager but for those that docs/conformance/er
 bench/deviations.py, which are in `deviations` with their number. An entry there whose proof no longer holds fails. Seeds are new in each
 run.
 `mutants`, `mutants_killed`: of the cpu plugin's kernels (bench/mutants.py).
-Arguments: the parts to make (all of them without one), names of the saboteur's faults, and kept runs of other parts (FILE.json), which may
-have been made on a machine with more cores: they count if they were made from the same sources."""
+Arguments: the parts to make (all of them without one), names of the saboteur's faults, and files. A kept run of other parts (FILE.json) may
+have been made on a machine with more cores, and counts if it was made from the same sources. What the part `mutants` had written to
+build/PRESET/mutants.json when it was ended goes on."""
 
 import hashlib
 import json
@@ -34,10 +35,16 @@ def measure(arguments: list[str]) -> dict:
     from saboteur import faults
 
     sources = digest_of_sources()
-    parts = {}
-    for file in (argument for argument in arguments if argument.endswith(".json")):
-        parts |= kept_parts(Path(file), sources)
+    parts, ended = {}, None
+    for file in map(Path, (argument for argument in arguments if argument.endswith(".json"))):
+        run = kept_run(file, sources)
+        if "all" in run:
+            ended = run
+        else:
+            parts |= run["parts"]
     make("mortise_plugin_saboteur")
+    if (found := parts.get("saboteur")) and (lacking := faults().keys() - found["faults"].keys()):
+        raise ValueError(f"expected a run of all faults, found one without {', '.join(sorted(lacking))}; make it again")
     names = [argument for argument in arguments if argument not in PARTS and not argument.endswith(".json")]
     asked = [part for part in PARTS if part in arguments]
     asked = asked or (["saboteur"] if names else [part for part in PARTS if part not in parts])
@@ -45,7 +52,7 @@ def measure(arguments: list[str]) -> dict:
         raise ValueError(f"expected {', '.join(PARTS)}, names of faults or FILE.json, found {' '.join(unknown)}")
     for target in ("mortise_plugin_strict", "plugin-cpu_mutant"):  # as the saboteur, no part of the product
         make(target)
-    of = {"frameworks": of_frameworks, "sound": of_sound_plugins, "mutants": of_mutants,
+    of = {"frameworks": of_frameworks, "sound": of_sound_plugins, "mutants": lambda seed: of_mutants(seed, sources, ended),
           "saboteur": lambda seed: of_saboteur(names or list(faults()), seed, whole=not names)}
     for part in asked:
         begin, seed = time.time(), random.getrandbits(32)
@@ -81,25 +88,27 @@ def digest_of_sources() -> str:
     return digest.hexdigest()
 
 
-def kept_parts(file: Path, sources: str) -> dict[str, dict]:
-    """Those of a run that was kept with --save, each with its machine."""
+def kept_run(file: Path, sources: str) -> dict:
+    """What of_mutants has kept of a run that was ended, or {"parts"} of one that was kept with --save, each with its machine."""
     try:
         run = json.loads(file.read_text())
-        made_from, parts, machine = run["result"]["sources"], run["result"]["parts"], run["machine"]
-    except (OSError, KeyError, TypeError, ValueError) as error:
+        result = run if "all" in run else run["result"]
+        made_from, machine = result["sources"], run.get("machine")
+        parts = {} if "all" in run else {name: {"machine": machine} | part for name, part in result["parts"].items()}
+    except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{file}: expected a kept run of kill-rate, found {type(error).__name__}: {error}") from error
     if made_from != sources:
         raise ValueError(f"{file}: expected a run of the sources {sources[:12]}, found one of {made_from[:12]}; make it again")
-    return {name: {"machine": machine} | part for name, part in parts.items()}
+    return run if "all" in run else {"parts": parts}
 
 
-def of_mutants(seed: int) -> dict:
+def of_mutants(seed: int, sources: str, ended: dict | None) -> dict:
     import mutants
     from measure import build_folder
     from saboteur import JOBS
 
-    # What is judged so far outlives a run that is ended.
-    judged = mutants.run(MUTANTS, seed, jobs=JOBS, keep=build_folder() / "mutants.json")
+    seed = ended["seed"] if ended else seed
+    judged = mutants.run(MUTANTS, seed, jobs=JOBS, keep=build_folder() / "mutants.json", facts={"sources": sources}, ended=ended)
     problems = []
     if judged["mutants"] < MUTANTS or judged["killed"] < LEAST_KILLED * judged["mutants"]:
         problems.append(f"{judged['killed']} of {judged['mutants']} mutants killed; at least 97 % of {MUTANTS} are due")

@@ -13,6 +13,7 @@ import eager
 import figure
 import kit
 import measure
+import mutants
 import numpy
 import onnx_runtime
 import outside
@@ -155,7 +156,7 @@ GOOD_PARTS = {
     "frameworks": {"alarms": [], "problems": []},
     "sound": {"sound_runs": 30, "alarms": [], "problems": []},
     "mutants": {"mutants": 300, "killed": 295, "problems": []},
-    "saboteur": {"planted": 122, "caught": 122, "problems": []},
+    "saboteur": {"planted": 122, "caught": 122, "problems": [], "faults": dict.fromkeys(saboteur.faults())},
 }
 
 
@@ -180,12 +181,32 @@ def test_parts_of_one_source_make_the_figure(tmp_path, monkeypatch):
     assert result["false_alarms"] == 1 and any("cpu: element 0" in problem for problem in result["problems"])
     assert verdict.problems(result)
 
+    files = [kept("sound"), kept("saboteur", faults={"tail-off-by-one": {}})]
+    with pytest.raises(ValueError, match="expected a run of all faults, found one without"):
+        kill_rate.measure(files)
+
     monkeypatch.setattr(kill_rate, "digest_of_sources", lambda: "later")
     with pytest.raises(ValueError, match="expected a run of the sources later, found one of now"):
         kill_rate.measure(files)
-    (tmp_path / "sound.json").write_text("{}")
-    with pytest.raises(ValueError, match="expected a kept run of kill-rate"):
-        kill_rate.measure(files[1:2])
+    for text in ("{}", "[]", "no JSON"):
+        (tmp_path / "sound.json").write_text(text)
+        with pytest.raises(ValueError, match="expected a kept run of kill-rate"):
+            kill_rate.measure(files[:1])
+
+
+def test_mutants_of_a_run_that_was_ended_go_on(tmp_path, monkeypatch):
+    """With its seed, and only from the same sources."""
+    monkeypatch.setattr(kill_rate, "digest_of_sources", lambda: "now")
+    monkeypatch.setattr(measure, "make", lambda *_: None)
+    asked = []
+    monkeypatch.setattr(mutants, "run", lambda *arguments, **more: asked.append((arguments, more)) or {"mutants": 300, "killed": 300})
+    (ended := tmp_path / "mutants.json").write_text('{"seed": 5, "sources": "now", "all": []}')
+    assert kill_rate.measure(["mutants", str(ended)])["mutants_killed"] == 300
+    [((count, seed), more)] = asked
+    assert (count, seed) == (kill_rate.MUTANTS, 5) and more["ended"]["seed"] == 5 and more["facts"] == {"sources": "now"}
+    ended.write_text('{"seed": 5, "sources": "before", "all": []}')
+    with pytest.raises(ValueError, match="expected a run of the sources now, found one of before"):
+        kill_rate.measure(["mutants", str(ended)])
 
 
 def test_sources_are_told_apart(tmp_path, monkeypatch):

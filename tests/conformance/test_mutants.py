@@ -2,6 +2,7 @@
 """Mutants of the cpu plugin's kernels (conformance/mutants, bench/mutants.py): a slice for CI, and what the whole rests on."""
 
 import itertools
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -40,6 +41,19 @@ def test_a_seed_draws_the_same_mutants(known):
     assert len(set(first(5))) == 60
     classes = {mutants.OPERATORS[name.rsplit("/", 1)[1]] for name, _ in first(5)}
     assert classes >= {"operator", "constant", "index", "predicate", "loop"}
+
+
+def test_a_run_that_was_ended_goes_on(known, tmp_path, monkeypatch):
+    """It judges what the first one had not, and comes to the same."""
+    whole = mutants.run(6, 5, known=known, keep=(kept := tmp_path / "kept"), facts={"sources": "now"}, say=print)
+    ended = json.loads(kept.read_text())
+    assert ended["seed"] == 5 and ended["sources"] == "now" and whole["taken_over"] == 0
+    lost = ended["all"].pop()
+    judge, names = mutants.judge, []
+    monkeypatch.setattr(mutants, "judge", lambda mutant, *more: names.append(mutant.name) or judge(mutant, *more))
+    again = mutants.run(6, 5, known=known, ended=ended, say=print)
+    assert names == [f"{lost['kind']}/{lost['site']}"] and again["taken_over"] == len(ended["all"])
+    assert (again["mutants"], again["killed"]) == (whole["mutants"], whole["killed"])
 
 
 def test_kernels_are_the_same_in_every_process(known, tmp_path):

@@ -3,6 +3,7 @@
 unseen, faults of the importer; kernels and graphs from files. `./dev figure door-faults` has more, a process each."""
 
 import logging
+import random
 
 import pytest
 import torch
@@ -86,10 +87,21 @@ def test_right_graphs_stay(share):
     assert notes() == [] and torch_mortise.last_report()["coverage"] == 1.0
 
 
-def test_random_graphs_are_left_out():
-    call = compiled(lambda x: torch.nn.functional.dropout(x, 0.5), verify="first")
+@pytest.mark.parametrize("draw", [lambda x: torch.nn.functional.dropout(x, 0.5), lambda x: (x.exp() + 1).multinomial(3) + 1])
+def test_random_graphs_are_left_out(draw):
+    call = compiled(draw, verify="first")
     call(torch.randn(100))
     assert any("random numbers" in note for note in notes())
+
+
+def test_choosing_calls_leaves_the_programs_random_numbers_alone():
+    random.seed(3)
+    expected = random.random()
+    random.seed(3)
+    call = compiled(lambda x: x.tanh(), verify="0.5")
+    for _ in range(5):
+        call(torch.randn(4))
+    assert random.random() == expected
 
 
 @pytest.mark.parametrize("value", ["sometimes", "2", "-0.1", "nan"])

@@ -19,7 +19,7 @@ from .importer.shape import VIEWS
 from .region import NoProgram, Region, roles
 from .region_import import NodeUnsupported
 from .symbols import Key, needed_symbols
-from .verify import Verifier
+from .verify import Verifier, draws
 
 log = logging.getLogger("torch_mortise")
 aten = torch.ops.aten
@@ -146,7 +146,7 @@ class CompiledGraph:
         self.reasons = {}  # node -> why it runs in eager; "" for a part of another node's result
         self.whole_reason = None  # why no operator of this graph can be compiled
         self.lock = threading.Lock()
-        if verify and any("random" in str(node.target) for node in self.computed):
+        if verify and any(map(draws, self.computed)):
             self.note("verify leaves this graph out: eager would draw other random numbers")
             verify = 0.0
         self.verifier = Verifier(verify)

@@ -27,11 +27,20 @@ def share(text):
     return number
 
 
+def draws(node):
+    """Whether an FX node draws random numbers, so that eager would get others."""
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) or node.target in (
+        torch.ops.mortise.random.default,
+        torch.ops.mortise.seed.default,
+    )
+
+
 class Verifier:
     """Compares calls of one graph."""
 
     def __init__(self, share):
         self.share = share
+        self.chance = random.Random()  # the program's own draws stay what they are
 
     def wants_more(self):
         """Whether later calls may be compared, so that they must come by here."""
@@ -42,7 +51,7 @@ class Verifier:
         if self.share == math.inf:
             self.share = 0.0
             return True
-        return self.share > 0 and random.random() < self.share
+        return self.share > 0 and self.chance.random() < self.share
 
     @staticmethod
     def call(graph, run, arguments):

@@ -18,25 +18,29 @@ size_t kernelCount(const MortiseGraph &graph) {
   return functions && functions->size() == 1 ? functions->at(0).kernels.size() : 0;
 }
 
+// A reduction of which several blocks have parts, and a second kernel combines those.
+void checkParts(const char *op, int32_t dtype, const Dims &dims, int64_t axis) {
+  TestGraph b;
+  V x = b.input(dtype, dims);
+  Dims kept = dims;
+  kept.erase(kept.begin() + axis);
+  b.output(std::string_view(op) == "argmax" ? b.op(op, {x}, MORTISE_I64, kept, {{"axis", axis}})
+                                            : b.op(op, {x}, dtype, kept, {{"axes", Dims{axis}}}));
+  const std::string what = std::string(op) + " " + dtypeName(dtype) + " " + std::to_string(dims[0]) + " ";
+  EXPECT_EQ(kernelCount(b.view()), 2U) << what;
+  Oracle oracle(b);
+  oracle.fill(x, Fill::Plain);
+  oracle.check(std::string_view(op) == "reduce_sum" ? roundings : equal, what);
+}
+
 TEST(Simt, LongReductionsAreSharedByBlocks) {
   for (const char *op : {"reduce_sum", "reduce_max", "argmax"})
     for (const int32_t dtype : {MORTISE_F32, MORTISE_F64, MORTISE_BF16, MORTISE_I64, MORTISE_I8, MORTISE_I1}) {
-      const bool arg = std::string_view(op) == "argmax";
       if (dtype == MORTISE_I1 && std::string_view(op) != "reduce_max")
         continue;
       for (const auto &[dims, axis] :
            {std::pair(Dims{6000, 24}, 0), {Dims{6001, 3}, 0}, {Dims{2, 400000}, 1}, {Dims{200001}, 0}}) {
-        TestGraph b;
-        V x = b.input(dtype, dims);
-        Dims kept = dims;
-        kept.erase(kept.begin() + axis);
-        b.output(arg ? b.op(op, {x}, MORTISE_I64, kept, {{"axis", axis}})
-                     : b.op(op, {x}, dtype, kept, {{"axes", Dims{axis}}}));
-        const std::string what = std::string(op) + " " + dtypeName(dtype) + " " + std::to_string(dims[0]) + " ";
-        EXPECT_EQ(kernelCount(b.view()), 2U) << what;
-        Oracle oracle(b);
-        oracle.fill(x, Fill::Plain);
-        oracle.check(std::string_view(op) == "reduce_sum" ? roundings : equal, what);
+        checkParts(op, dtype, dims, axis);
         if (HasFatalFailure())
           return;
       }
@@ -71,20 +75,8 @@ TEST(Simt, ColumnsAreReadBySixteenBytesWithManyLoadsInFlight) {
 TEST(Simt, WideColumnsAreSharedByBlocks) {
   for (const char *op : {"reduce_sum", "reduce_max", "argmax"})
     for (const int32_t dtype : {MORTISE_F32, MORTISE_F64, MORTISE_BF16, MORTISE_I8}) {
-      const bool arg = std::string_view(op) == "argmax";
       for (const Dims &dims : {Dims{1000, 256}, {2057, 248}, {2, 700, 128}}) {
-        TestGraph b;
-        V x = b.input(dtype, dims);
-        const int64_t axis = static_cast<int64_t>(dims.size()) - 2;
-        Dims kept = dims;
-        kept.erase(kept.begin() + axis);
-        b.output(arg ? b.op(op, {x}, MORTISE_I64, kept, {{"axis", axis}})
-                     : b.op(op, {x}, dtype, kept, {{"axes", Dims{axis}}}));
-        const std::string what = std::string(op) + " " + dtypeName(dtype) + " " + std::to_string(dims[0]) + " ";
-        EXPECT_EQ(kernelCount(b.view()), 2U) << what;
-        Oracle oracle(b);
-        oracle.fill(x, Fill::Plain);
-        oracle.check(std::string_view(op) == "reduce_sum" ? roundings : equal, what);
+        checkParts(op, dtype, dims, static_cast<int64_t>(dims.size()) - 2);
         if (HasFatalFailure())
           return;
       }
