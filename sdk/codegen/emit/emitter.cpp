@@ -112,18 +112,33 @@ void Emitter::storeRows() {
 void Emitter::putRow() {
   const Expr &put = plan.dag.exprs[plan.dag.roots[0]];
   const Expr &operand = plan.dag.exprs[put.operands[0]];
-  uint32_t copyLoop = plan.dims.size();
-  auto copy = [&] {
+  const uint32_t copyLoop = plan.dims.size();
+  const auto copyElement = [&] {
+    store(value(put.operands[0], plan.putCopyAt, 0), outputs[0], put.dtype, plan.putCopyAddress, Value());
+  };
+  const auto copy = [&] {
     loop(c.i64(0), extent(plan.putExtent), 1, {}, uint64_t(1) << copyLoop, [&](Value j, ValueRange) {
       counters[copyLoop] = j;
-      store(value(put.operands[0], plan.putCopyAt, 0), outputs[0], put.dtype, plan.putCopyAddress, Value());
+      copyElement();
+      return Carried();
+    });
+  };
+  const auto copyShare = [&] {
+    Value first = c.resizeInt(value(put.operands[1], plan.putFirstAt, 0), b.getI64Type(), true);
+    Value count = extent(plan.putCount());
+    Value mine = scalarIndex(plan.space.tuple(plan.identity())[put.axes[0]]);
+    loop(mine, extent(plan.putExtent), count, {}, uint64_t(1) << copyLoop, [&](Value j, ValueRange) {
+      counters[copyLoop] = j;
+      Value update = c.subI(j, first), wrapped = c.subI(update, extent(plan.putExtent));
+      onlyIf(c.andI(c.compareI(I::uge, update, count), c.compareI(I::uge, wrapped, count)), copyElement);
       return Carried();
     });
   };
   if (operand.op == Op::Input) {
-    onlyIf(LLVM::ICmpOp::create(b, c.loc, LLVM::ICmpPredicate::ne, inputs[operand.slot], outputs[0]), copy);
+    onlyIf(LLVM::ICmpOp::create(b, c.loc, LLVM::ICmpPredicate::ne, inputs[operand.slot], outputs[0]),
+           [&] { plan.isPutConsecutive ? copyShare() : copy(); });
   } else {
-    copy();
+    plan.isPutConsecutive ? copyShare() : copy();
   }
   Carried none;
   serial(0, none, [&](Carried &) {

@@ -114,7 +114,9 @@ protected:
   virtual void steps(const ScheduledLoop &level, Carried &carried, llvm::function_ref<void(Carried &)> body);
   // Runs the loops inside a task, from number `from` on, but not the lane loop.
   void serial(size_t from, Carried &carried, llvm::function_ref<void(Carried &)> body);
-  void putRow(); // copies the operand's row, then updates it
+  // Copies the operand's row, then updates it. Of consecutive positions: makes one update, and copies its share of the
+  // elements that have none.
+  void putRow();
   // Stores what the pass computes for each element. `carried`: the running sums so far, which it brings up to date.
   void storeElements(int pass, Carried &carried);
   bool storesElements(int pass) const;

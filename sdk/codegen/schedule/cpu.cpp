@@ -44,7 +44,9 @@ Result<CpuSchedule> scheduleCpu(const LoopPlan &plan, unsigned lanes) {
   const bool inOrder = plan.scan || plan.isPut(); // their innermost loop carries a value or may write twice
   schedule.laneLoop = !plan.loops.empty() && !(inOrder && plan.reducesInnermost());
   if (schedule.laneLoop) {
-    schedule.lanes = std::max(1u, lanes);
+    // Lanes of a put that lie along its axis would write anywhere.
+    const bool scatters = plan.isPut() && plan.loops.back().members >> plan.dag.exprs[plan.dag.roots[0]].axes[0] & 1;
+    schedule.lanes = scatters ? 1 : std::max(1u, lanes);
     schedule.laneInside = plan.reducesInnermost();
   }
   if (schedule.laneLoop && !inOrder) {

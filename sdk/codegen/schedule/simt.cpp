@@ -273,7 +273,10 @@ Dim SimtSchedule::iterations(const LoopPlan &plan, bool combines) const {
     const Dim rounds = ceilDiv(loops[i].extent, Dim(stepOf(i) * folded * (isShared ? int64_t(team) * parts : 1)));
     nest = rounds * (nest * folded + (isUnrolled ? foldAfter + unroll + 2 : 1)) + 1;
   }
-  return nest * plan.passes + (plan.isPut() ? (plan.putExtent + 1) * (ofElement + 1) : Dim(0));
+  if (!plan.isPut())
+    return nest * plan.passes;
+  const Dim copied = plan.isPutConsecutive ? ceilDiv(plan.putExtent, plan.putCount()) : plan.putExtent;
+  return nest * plan.passes + (copied + 1) * (ofElement + 1);
 }
 
 SimtSchedule combineSchedule(const SimtSchedule &schedule, const SimtTarget &target) {

@@ -86,12 +86,13 @@ Result<void> LoopPlan::chooseSpace(unsigned worthwhile) {
     if (anchor != ~0u)
       return Error{MORTISE_UNSUPPORTED, "a put does not share a group with reductions"};
     dims = dag.exprs[root.operands[2]].dims;
+    isPutConsecutive = findConsecutive(root);
   } else {
     dims = anchor == ~0u ? apart(root.dims, live, worthwhile) : dag.exprs[dag.exprs[anchor].operands[0]].dims;
   }
   reduced.assign(dims.size(), false);
   if (root.op == Op::Put)
-    reduced[root.axes[0]] = true;
+    reduced[root.axes[0]] = !isPutConsecutive;
   else if (anchor != ~0u)
     for (int64_t axis : dag.exprs[anchor].axes)
       reduced[axis] = true;
@@ -145,6 +146,44 @@ Result<void> LoopPlan::placeRoots() {
   return {};
 }
 
+std::optional<int> LoopPlan::slope(ExprId id) const {
+  const Expr &expr = dag.exprs[id];
+  if (elementCount(expr.dims) == Dim(1))
+    return 0;
+  // In narrower numbers a sum that wraps can come back into the range of positions.
+  if (expr.dtype != MORTISE_I32 && expr.dtype != MORTISE_I64)
+    return {};
+  std::vector<std::optional<int>> of;
+  for (ExprId operand : expr.operands)
+    of.push_back(slope(operand));
+  switch (expr.op) {
+  case Op::Iota:
+    return 1;
+  case Op::Extent:
+    return 0;
+  case Op::Constant:
+    return expr.data ? std::nullopt : std::optional(0);
+  case Op::Broadcast:
+  case Op::Reshape:
+    return of[0] == 0 || dag.exprs[expr.operands[0]].dims.size() == 1 ? of[0] : std::nullopt;
+  case Op::Convert:
+    return of[0];
+  case Op::Add:
+    return of[0] && of[1] && *of[0] + *of[1] <= 1 ? std::optional(*of[0] + *of[1]) : std::nullopt;
+  case Op::Sub:
+    return of[1] == 0 ? of[0] : std::nullopt;
+  default:
+    return {};
+  }
+}
+
+// Positions wrap once, where they are negative, so that no more of them than the axis has are all different.
+bool LoopPlan::findConsecutive(const Expr &put) const {
+  const Dim &extent = put.dims[put.axes[0]], &count = dag.exprs[put.operands[1]].dims[0];
+  return !put.add && space.facts.isNarrow(extent) && space.facts.atLeast(extent, count) &&
+         space.facts.atLeast(count, 1) && (count == 1 || slope(put.operands[1]) == 1);
+}
+
 Result<void> LoopPlan::placePut() {
   const Expr &put = dag.exprs[dag.roots[0]];
   int64_t axis = put.axes[0];
@@ -152,10 +191,13 @@ Result<void> LoopPlan::placePut() {
   TupleId indexAt = space.tuple(std::vector<IndexId>{counters[axis]});
   if (level(put.operands[1], indexAt, 0) < 0 || level(put.operands[2], identityTuple, 0) < 0)
     return Error{MORTISE_UNSUPPORTED, failure};
+  putFirstAt = space.tuple(std::vector<IndexId>{space.constant(0)});
+  if (isPutConsecutive && level(put.operands[1], putFirstAt, 0) < 0)
+    return Error{MORTISE_UNSUPPORTED, failure};
   std::vector<IndexId> at = counters;
   at[axis] = space.loaded(put.operands[1], indexAt, putExtent, false);
   putAddress = space.linearise(at, put.dims);
-  putCopyIndex = at[axis] = space.loop(dims.size(), putExtent);
+  at[axis] = space.loop(dims.size(), putExtent);
   putCopyAt = space.tuple(at);
   putCopyAddress = space.linearise(at, put.dims);
   if (level(put.operands[0], putCopyAt, 0) < 0)
@@ -442,6 +484,8 @@ void LoopPlan::walkPasses() {
     costPerPoint += 2;
     visit(put.operands[2], identityTuple, 0, 0);
     visit(put.operands[0], putCopyAt, 0, 0);
+    if (isPutConsecutive)
+      visit(put.operands[1], putFirstAt, 0, 0);
     return;
   }
   for (int pass = 0; pass < passes; ++pass) {

@@ -98,11 +98,15 @@ public:
   bool scan = false;
   std::vector<std::pair<ExprId, TupleId>> runs; // running sums, operands first
   double costPerPoint = 0;
-  IndexId putCopyIndex = 0,
-          putAddress = 0; // put: counter over the operand's axis; position of an update
+  // put: whether its positions are consecutive numbers, so that each update has an element of its own and all of them
+  // may happen at once; else those of a row happen in order.
+  bool isPutConsecutive = false;
+  TupleId putFirstAt = 0; // of the first position
+  IndexId putAddress = 0; // of an update's element
   TupleId putCopyAt = 0;
   IndexId putCopyAddress = 0;
   Dim putExtent = 0;
+  Dim putCount() const { return dag.exprs[dag.exprs[dag.roots[0]].operands[1]].dims[0]; } // of updates in a row
 
 private:
   using Key = std::pair<ExprId, std::pair<TupleId, GuardId>>;
@@ -116,6 +120,9 @@ private:
   std::vector<Dim> apart(std::vector<Dim> shape, const std::vector<bool> &live, unsigned worthwhile) const;
   Result<void> placeRoots();
   Result<void> placePut();
+  // Whether the elements of a one-dimensional expression are all equal (0), or each one more than the one before (1).
+  std::optional<int> slope(ExprId expr) const;
+  bool findConsecutive(const Expr &put) const;
   // Registers the reductions that the expression depends on. Returns its level (the first pass that can compute
   // it), or -1 and sets `failure`.
   int level(ExprId expr, TupleId at, GuardId guard);

@@ -243,6 +243,68 @@ TEST(Ops, Put) {
         }
 }
 
+// Their updates happen at once. First positions: inside, in front (counted from the end), across both ends, outside,
+// and where the sum of numbers wraps.
+TEST(Ops, PutAtConsecutivePositions) {
+  for (const int64_t first : {int64_t(0), int64_t(3), int64_t(-2), int64_t(-7), int64_t(5), int64_t(40), int64_t(-40),
+                              INT64_MAX - 1, INT64_MIN})
+    for (const int32_t dtype : {MORTISE_I64, MORTISE_I32})
+      for (const int64_t axis : {0, 1, 2})
+        for (const int64_t count : {1, 4, 7})
+          for (const bool isOver : {false, true}) {
+            TestGraph b;
+            Dims dims{5, 5, 5}, part = dims;
+            dims[axis] = 7, part[axis] = count;
+            V x = b.input(MORTISE_F32, dims), start = b.input(dtype, {}), u = b.input(MORTISE_F32, part);
+            V numbers =
+                b.op("iota", {}, dtype, {count}, {{"shape", Dims{count}}, {"dtype", dtypeName(dtype)}, {"axis", 0}});
+            V spread = b.op("broadcast", {start}, dtype, {count}, {{"shape", Dims{count}}, {"axes", Dims{}}});
+            V at = b.op("add", {numbers, spread}, dtype, {count});
+            V y = b.op("put", {x, at, u}, MORTISE_F32, dims, {{"axis", axis}, {"mode", "set"}});
+            b.output(y);
+            Oracle oracle(b);
+            if (isOver)
+              oracle.memory.writeOver(y->index, x->index);
+            oracle.fill(x, Fill::Plain), oracle.fill(u, Fill::Plain);
+            if (dtype == MORTISE_I64)
+              *oracle.memory.as<int64_t>(start) = first;
+            else
+              *oracle.memory.as<int32_t>(start) =
+                  static_cast<int32_t>(std::clamp<int64_t>(first, INT32_MIN, INT32_MAX - 1));
+            oracle.check(equal, "from " + std::to_string(first) + (isOver ? " in place" : ""));
+            ASSERT_EQ(oracle.groups.size(), 1u);
+            EXPECT_GE(oracle.groups[0].inPlace, 0);
+            if (HasFatalFailure())
+              return;
+          }
+}
+
+// More of them than the axis has are not all different, and of two updates of an element the later one counts; nor are
+// those that a narrow sum makes, or a product.
+TEST(Ops, PutAtPositionsThatMeet) {
+  for (const char *how : {"many", "narrow", "product"})
+    for (const bool isOver : {false, true}) {
+      const std::string name = how;
+      const int32_t dtype = name == "narrow" ? MORTISE_I8 : MORTISE_I64;
+      const int64_t extent = name == "narrow" ? 250 : 5, count = name == "narrow" ? 250 : name == "many" ? 9 : 5;
+      TestGraph b;
+      V x = b.input(MORTISE_F32, {extent, 3}), start = b.input(dtype, {}), u = b.input(MORTISE_F32, {count, 3});
+      V numbers = b.op("iota", {}, dtype, {count}, {{"shape", Dims{count}}, {"dtype", dtypeName(dtype)}, {"axis", 0}});
+      V spread = b.op("broadcast", {start}, dtype, {count}, {{"shape", Dims{count}}, {"axes", Dims{}}});
+      V at = b.op(name == "product" ? "mul" : "add", {numbers, spread}, dtype, {count});
+      if (name == "narrow")
+        at = b.op("convert", {at}, MORTISE_I64, {count}, {{"dtype", "i64"}});
+      V y = b.op("put", {x, at, u}, MORTISE_F32, {extent, 3}, {{"axis", 0}, {"mode", "set"}});
+      b.output(y);
+      Oracle oracle(b);
+      if (isOver)
+        oracle.memory.writeOver(y->index, x->index);
+      oracle.fill(x, Fill::Plain), oracle.fill(u, Fill::Plain);
+      setElement(oracle.memory.at(start->index), dtype, 0, name == "many" ? -4 : 0);
+      oracle.check(equal, name + (isOver ? " in place" : ""));
+    }
+}
+
 // It would read the operand's elements where the updates are to be written.
 TEST(Ops, APutIntoNothingIsRefused) {
   for (const int64_t rows : {0, 4}) {

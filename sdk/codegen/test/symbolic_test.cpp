@@ -168,6 +168,13 @@ void put(TestGraph &g, const Dim &b, const Dim &s) {
   g.output(g.symbolicOp("put", {x, at, y}, MORTISE_F32, {3, s, 8}, {{"axis", 1}, {"mode", "add"}}));
   (void)b;
 }
+void putInARow(TestGraph &g, const Dim &b, const Dim &s) {
+  V x = g.symbolicInput(MORTISE_F32, {3, b + s, 8}), start = g.input(MORTISE_I64, {});
+  V numbers = g.symbolicOp("iota", {}, MORTISE_I64, {s}, {{"shape", Extents{s}}, {"axis", 0}, {"dtype", "i64"}});
+  V at = g.symbolicOp("add", {numbers, wide(g, start, {s}, {})}, MORTISE_I64, {s});
+  V y = g.symbolicInput(MORTISE_F32, {3, s, 8});
+  g.output(g.symbolicOp("put", {x, at, y}, MORTISE_F32, {3, b + s, 8}, {{"axis", 1}, {"mode", "set"}}));
+}
 void narrow(TestGraph &g, const Dim &b, const Dim &s) {
   Extents dims{b, s};
   V x = g.symbolicInput(MORTISE_BF16, dims);
@@ -201,6 +208,7 @@ const Case cases[] = {
     {"runningSum", runningSum, 0},
     {"reversed", reversed, 0},
     {"put", put, 1, roundings},
+    {"putInARow", putInARow, 1},
     {"narrow", narrow, 0, roundings, 2},
 };
 
