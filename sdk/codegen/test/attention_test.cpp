@@ -315,6 +315,31 @@ TEST(Attention, RowsThatSeeNothing) {
   }
 }
 
+// As a cache has them that is filled in part: tiles of which a subgroup of 16 queries sees nothing, whatever lies
+// there; of queries 32 to 47 first, in the middle and last ones. Masks are read two keys at once where that is
+// possible.
+TEST(Attention, TilesThatNobodySees) {
+  for (const int32_t dtype : dtypes)
+    for (const int64_t keys : {300, 301})
+      for (const bool causal : {false, true})
+        for (const unsigned subgroups : {1U, 4U}) {
+          Form form{.queries = 70, .keys = keys, .dtype = dtype, .mask = Mask::Hides, .subgroups = subgroups};
+          form.causal = causal;
+          Attention attention(form);
+          for (int64_t i = 0; i < form.queries; ++i)
+            for (int64_t j = 0; j < keys; ++j) {
+              const bool isMiddle = i >= 32 && i < 48;
+              attention.set(Attention::OfMask, i * keys + j, isMiddle ? j / 64 == 1 || j == 200 : j <= i + 100);
+            }
+          const conformance::ExactResult exact = attention.exact();
+          for (int64_t j = 201; j < keys; ++j)
+            attention.set(Attention::OfK, j * form.depth, NAN), attention.set(Attention::OfV, j * form.width, INFINITY);
+          attention.compare(attention.run(), exact);
+          if (HasFatalFailure())
+            return;
+        }
+}
+
 // As networks write them: the lowest finite number.
 TEST(Attention, AddedMasksOfTheLowestNumber) {
   for (const int32_t dtype : dtypes) {

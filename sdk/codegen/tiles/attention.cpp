@@ -18,7 +18,7 @@ using I = arith::CmpIPredicate;
 
 namespace {
 
-constexpr unsigned keysAtOnce = 64;
+constexpr unsigned keysAtOnce = 64, scoresAtOnce = keysAtOnce / 2; // of a tile: keys, and scores of a thread
 constexpr unsigned vectorBytes = 16, vectorElements = 8;
 constexpr unsigned atOnce = 8; // vectors that a thread reads before it stores them
 // Of a tile, in registers of a thread: as many may be read before it waits for the others to have done with the tile
@@ -118,13 +118,17 @@ private:
   void readAndShare(Value first);
   Values takeOutNotFinite(Values words, Value first);
   Value isHidden(const Query &query, Value key);
+  Value isCut(Value first);
   Value maskAt(const Query &query, Value key, Type type);
-  Values scoresOf(Value first, State &state);
+  Value maskOf(Value first, bool inPairs);
+  Value seenOf(Value first);
+  Values scoresOf(Value first, Value seen, State &state);
   Values weightsOf(ArrayRef<Value> scores, PerQuery &factors, State &state);
   SmallVector<Values> partsOf(ArrayRef<Value> weights);
   void addValues(ArrayRef<Value> weights, const PerQuery &factors, State &state);
   void addNotFinite(Value first, ArrayRef<Value> weights, State &state);
   State tile(Value first, State state);
+  State attend(Value first, Value seen, State state);
   void store(const State &state);
 
   // Of element number i of four that multiply has: query 0 or 1, and the column or key among 8.
@@ -155,6 +159,7 @@ private:
   Tensor q, k, v, result;
   std::array<Query, 2> queries;
   Value maskStride;              // bytes between keys: i64
+  Value isMaskInPairs;           // whether two neighbouring keys of a mask of i1 can be read at once
   SmallVector<Values> fragments; // of the queries, per 16 elements
   Value keyWords, valueWords;    // in the block's memory
   Value notFinite;               // there: where the last tile begins that has a value that is not finite
@@ -304,6 +309,13 @@ void AttentionKernel::enter(Block *start, StringRef name) {
       queries[i].mask = rowOf(mask, queries[i].position);
       maskStride = number64(AttentionNumber::Mask + 4);
     }
+  }
+  if (code.mask == AttentionCode::Mask::Hides) {
+    const auto bits = [&](Value address) -> Value {
+      return LLVM::PtrToIntOp::create(b, c.loc, b.getI64Type(), address);
+    };
+    Value odd = c.orI(c.orI(bits(queries[0].mask), bits(queries[1].mask)), wide(keys));
+    isMaskInPairs = c.andI(c.compareI(I::eq, c.andI(odd, c.i64(1)), c.i64(0)), c.compareI(I::eq, maskStride, c.i64(1)));
   }
 
   // Weights are at most 1, and their sums with values have to stay in the range of f32, also where a value is near its
@@ -537,15 +549,63 @@ Value AttentionKernel::isHidden(const Query &query, Value key) {
   return hidden;
 }
 
+// Whether a query of the block does not see a key of the tile because of its number.
+Value AttentionKernel::isCut(Value first) {
+  Value end = add(first, keysAtOnce), cut = c.compareI(I::sgt, end, keys);
+  return code.causal ? c.orI(cut, c.compareI(I::sgt, end, add(firstQuery, 1))) : cut;
+}
+
 Value AttentionKernel::maskAt(const Query &query, Value key, Type type) {
   Value inside = c.two<arith::MinSIOp>(key, add(keys, -1));
   return read(moved(query.mask, c.mulI(wide(inside), maskStride)), type, type.getIntOrFloatBitWidth() / 8);
 }
 
+// Bit i says whether the mask of i1 lets score number i count.
+Value AttentionKernel::maskOf(Value first, bool inPairs) {
+  Value bits = number(0);
+  const auto set = [&](size_t i, Value condition) {
+    bits = c.orI(bits, shifted(c.resizeInt(condition, b.getI32Type(), false), static_cast<unsigned>(i), true));
+  };
+  for (size_t i = 0; i < scoresAtOnce; i += 2) {
+    const Query &query = queries[queryOf(i)];
+    if (inPairs) {
+      Value inside = c.two<arith::MinSIOp>(keyOf(first, i), add(keys, -2));
+      Value pair = c.resizeInt(read(moved(query.mask, wide(inside)), b.getI16Type(), 2), b.getI32Type(), false);
+      set(i, c.compareI(I::ne, c.andI(pair, number(0xff)), number(0)));
+      set(i + 1, c.compareI(I::ugt, pair, number(0xff)));
+      continue;
+    }
+    for (const size_t j : {i, i + 1})
+      set(j, c.compareI(I::ne, maskAt(query, keyOf(first, j), b.getI8Type()), c.integer(b.getI8Type(), 0)));
+  }
+  return bits;
+}
+
+// Bit i says whether the query of score number i sees its key. Only for masks of i1.
+Value AttentionKernel::seenOf(Value first) {
+  Type i32 = b.getI32Type();
+  Value mask = choose(
+      isMaskInPairs, i32, [&] { return Values{maskOf(first, true)}; }, [&] { return Values{maskOf(first, false)}; })[0];
+  Value inRange = choose(
+      isCut(first), i32,
+      [&] {
+        Value bits = number(0);
+        for (size_t i = 0; i < scoresAtOnce; ++i) {
+          Value key = keyOf(first, i), is = c.compareI(I::slt, key, keys);
+          if (code.causal)
+            is = c.andI(is, c.compareI(I::sle, key, queries[queryOf(i)].position));
+          bits = c.orI(bits, shifted(c.resizeInt(is, i32, false), static_cast<unsigned>(i), true));
+        }
+        return Values{bits};
+      },
+      [&] { return Values{number(-1)}; })[0];
+  return c.andI(mask, inRange);
+}
+
 // Of the thread's queries and the keys of a tile: per 8 keys four, as multiply has them.
-AttentionKernel::Values AttentionKernel::scoresOf(Value first, State &state) {
+AttentionKernel::Values AttentionKernel::scoresOf(Value first, Value seen, State &state) {
   Type i32 = b.getI32Type(), f32 = b.getF32Type();
-  Values scores(size_t(keysAtOnce) / 8 * 4, float32(0));
+  Values scores(scoresAtOnce, float32(0));
   Value at = c.addI(c.mulI(group, number(keyStride)), shifted(pair, 1, false));
   for (unsigned step = 0; step < depthSteps; ++step)
     for (unsigned tile = 0; tile < keysAtOnce / 8; ++tile) {
@@ -563,6 +623,11 @@ AttentionKernel::Values AttentionKernel::scoresOf(Value first, State &state) {
     Values all = scores;
     for (size_t i = 0; i < all.size(); ++i) {
       const Query &query = queries[queryOf(i)];
+      if (seen) {
+        Value bit = c.andI(seen, number(int64_t(1) << i));
+        all[i] = c.select(c.compareI(I::ne, bit, number(0)), all[i], float32(-infinity));
+        continue;
+      }
       Value key = keyOf(first, i), hidden = isHidden(query, key);
       if (code.mask == AttentionCode::Mask::Adds) {
         Value added = c.fromMemory(maskAt(query, key, c.memoryType(code.dtype)), code.dtype);
@@ -571,8 +636,6 @@ AttentionKernel::Values AttentionKernel::scoresOf(Value first, State &state) {
         all[i] = c.add(all[i], added);
         Value sees = c.compare(arith::CmpFPredicate::UNE, added, -infinity);
         state.sees[queryOf(i)] = c.orI(state.sees[queryOf(i)], c.andI(c.notI(hidden), sees));
-      } else if (code.mask == AttentionCode::Mask::Hides) {
-        state.sees[queryOf(i)] = c.orI(state.sees[queryOf(i)], c.notI(hidden));
       }
       all[i] = c.select(hidden, float32(-infinity), all[i]);
     }
@@ -580,11 +643,8 @@ AttentionKernel::Values AttentionKernel::scoresOf(Value first, State &state) {
   };
   if (code.mask != AttentionCode::Mask::None)
     return withoutHidden();
-  Value end = add(first, keysAtOnce), isCut = c.compareI(I::sgt, end, keys);
-  if (code.causal)
-    isCut = c.orI(isCut, c.compareI(I::sgt, end, add(firstQuery, 1)));
   const SmallVector<Type> types(scores.size(), f32);
-  return choose(isCut, types, withoutHidden, [&] { return scores; });
+  return choose(isCut(first), types, withoutHidden, [&] { return scores; });
 }
 
 // ---- Weights
@@ -737,6 +797,7 @@ void AttentionKernel::addNotFinite(Value first, ArrayRef<Value> weights, State &
 // ---- A tile, and the end
 
 AttentionKernel::State AttentionKernel::tile(Value first, State state) {
+  Value seen = code.mask == AttentionCode::Mask::Hides ? seenOf(first) : Value();
   if (words <= mostWords && words > mostWordsAhead)
     state.ahead = readShare(first);
   machine.barrier(c); // all have done with the tile before
@@ -745,8 +806,27 @@ AttentionKernel::State AttentionKernel::tile(Value first, State state) {
   machine.barrier(c);
   if (words <= mostWordsAhead)
     state.ahead = readShare(add(first, keysAtOnce)); // behind the end the last row
+  if (!seen)
+    return attend(first, seen, state);
+  // Half of a causal mask and the unused part of a cache are tiles of which a subgroup sees nothing.
+  Value any = seen;
+  for (unsigned mask = 1; mask < machine.subgroup(); mask *= 2)
+    any = c.orI(any, machine.exchange(c, any, mask));
+  const Values before = state.list();
+  const SmallVector<Type> types(llvm::map_range(before, [](Value value) { return value.getType(); }));
+  return state.like(choose(
+      c.compareI(I::ne, any, number(0)), types, [&] { return attend(first, seen, state).list(); },
+      [&] { return before; }));
+}
+
+// `seen`: seenOf; null where no mask of i1 is.
+AttentionKernel::State AttentionKernel::attend(Value first, Value seen, State state) {
+  for (unsigned query = 0; seen && query < 2; ++query) {
+    Value any = c.andI(seen, number(query ? 0xcccccccc : 0x33333333)); // see queryOf
+    state.sees[query] = c.orI(state.sees[query], c.compareI(I::ne, any, number(0)));
+  }
   PerQuery factors;
-  const Values scores = scoresOf(first, state), weights = weightsOf(scores, factors, state);
+  const Values scores = scoresOf(first, seen, state), weights = weightsOf(scores, factors, state);
   addValues(weights, factors, state);
   Value last = LLVM::LoadOp::create(b, c.loc, b.getI32Type(), notFinite);
   const SmallVector<Type> types(state.sums.size(), b.getF32Type());
