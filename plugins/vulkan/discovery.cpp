@@ -41,6 +41,8 @@ constexpr KnownDriver knownDrivers[] = {
     // Its arithmetic is LLVM's for the CPU: lp_build_div in Mesa's src/gallium/auxiliary/gallivm/lp_bld_arit.c; and
     // every case of the kit. LP_MAX_TGSI_LOOP_ITERATIONS, in lp_bld_limits.h there: it leaves loops without a word.
     {VK_DRIVER_ID_MESA_LLVMPIPE, true, true, 65535},
+    // Promises nothing about subnormals of f32. Those of f16 and f64 it promises to keep.
+    {VK_DRIVER_ID_NVIDIA_PROPRIETARY, true},
 };
 KnownDriver knownDriver(VkDriverId id) {
   const auto *found = std::ranges::find(knownDrivers, id, &KnownDriver::id);

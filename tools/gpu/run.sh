@@ -6,8 +6,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 usage() {
   cat <<'TEXT'
-tools/gpu/run.sh PART...   each of:
-  conformance[=LEVELS]     a few cases of each op at all levels, or at these (core,composite,...), on the device named by MORTISE_GPU (cuda)
+tools/gpu/run.sh [device=NAME] PART...   on cuda, or another plugin's device; each of:
+  conformance[=LEVELS]     a few cases of each op at all levels, or at these (core,composite,...)
   full[=LEVELS]            all cases: by default of the levels core, composite and dynamic
   test                     the door's tests that need a GPU
   figure=NAME              a figure, kept in $OUT
@@ -20,25 +20,30 @@ case "${1:---help}" in --help | -h) usage && exit 0 ;; esac
   exit 2
 }
 OUT=${OUT:-$PWD/.gpu/out}
-DEVICE=${MORTISE_GPU:-cuda}
+DEVICE=cuda
+case "$1" in device=*) DEVICE=${1#*=} && shift ;; esac
 mkdir -p "$OUT"
 tar -xJf .gpu/bundle.tar.xz
 python3 frontend/torch/register.py build/release/python >/dev/null
 export PYTHONPATH="$PWD/build/release/python${PYTHONPATH:+:$PYTHONPATH}" HF_HUB_OFFLINE=1 PYTHONUNBUFFERED=1
 # The kit does not load PyTorch, whose copies of cuBLASLt and cuDNN the plugin would find.
-packages=$(python3 -c 'import pathlib, torch; print(pathlib.Path(torch.__file__).parents[1] / "nvidia")')
-library_of_pytorch() { find "$packages" -path "*/lib/$1" 2>/dev/null | sort | head -n 1; }
-[ -n "${MORTISE_CUDA_CUBLASLT:-}" ] || MORTISE_CUDA_CUBLASLT=$(library_of_pytorch 'libcublasLt.so.*')
-[ -n "${MORTISE_CUDA_CUDNN:-}" ] || MORTISE_CUDA_CUDNN=$(library_of_pytorch 'libcudnn.so.*')
-[ -z "$MORTISE_CUDA_CUBLASLT" ] || export MORTISE_CUDA_CUBLASLT
-if [ -n "$MORTISE_CUDA_CUDNN" ]; then # it looks for cuBLAS and NVRTC itself
-  export MORTISE_CUDA_CUDNN
+libraries_of_pytorch() {
+  local packages found
+  packages=$(python3 -c 'import pathlib, torch; print(pathlib.Path(torch.__file__).parents[1] / "nvidia")')
+  library_of_pytorch() { find "$packages" -path "*/lib/$1" 2>/dev/null | sort | head -n 1; }
+  [ -n "${MORTISE_CUDA_CUBLASLT:-}" ] || MORTISE_CUDA_CUBLASLT=$(library_of_pytorch 'libcublasLt.so.*')
+  [ -n "${MORTISE_CUDA_CUDNN:-}" ] || MORTISE_CUDA_CUDNN=$(library_of_pytorch 'libcudnn.so.*')
+  [ -z "$MORTISE_CUDA_CUBLASLT" ] || export MORTISE_CUDA_CUBLASLT
+  [ -n "$MORTISE_CUDA_CUDNN" ] || return 0
+  export MORTISE_CUDA_CUDNN # it looks for cuBLAS and NVRTC itself
   for library in 'libcublas.so.*' 'libnvrtc.so.*'; do
     found=$(library_of_pytorch "$library")
     [ -z "$found" ] || LD_LIBRARY_PATH=$(dirname "$found")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   done
   export LD_LIBRARY_PATH
-fi
+}
+# Another plugin's settings are unknown to a kit that has only this one.
+[ "$DEVICE" != cuda ] || libraries_of_pytorch
 status=0
 
 # Levels whose cases fill the device's memory have it alone. A driver reserves more address space than any limit for a worker's memory

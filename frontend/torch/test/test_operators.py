@@ -2,11 +2,14 @@
 """Every operator of the importer, compared with eager, in one compiled function per case, on each device."""
 
 import math
+import pathlib
+import subprocess
 
 import pytest
 import torch
 import torch.nn.functional as F
 from conftest import check
+from torch_mortise import _native
 
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 INTS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
@@ -288,6 +291,32 @@ def test_attention(compile_for, dtype):
         )
 
     check(compile_for(f), f, q, k, v, mask)
+
+
+@pytest.mark.parametrize("form", ["made", "expanded", "padded", "other number", "shifted"])
+def test_masks_that_were_boolean(form, tmp_path):
+    """Keys that a boolean mask hides take no part in attention, so that kernels may pass over them. PyTorch adds 0 and -inf."""
+    keys = 9
+    q, k, v = tensor(2, 4, 5, 8), tensor(2, 4, keys, 8), tensor(2, 4, keys, 8)
+    seen = tensor(2, 1, 5, keys, dtype=torch.bool)
+    seen[..., 0] = True
+
+    def f(q, k, v, seen):
+        mask = torch.where(seen, 0.0, -9.0 if form == "other number" else -math.inf)
+        if form in ("padded", "shifted"):
+            start = int(form == "shifted")
+            mask = F.pad(mask, (0, 7))[..., start : keys + start]
+        if form != "made":
+            mask = mask.expand(2, 4, 5, keys)
+        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, attn_mask=mask)[0]
+
+    compiled = torch.compile(f, backend="mortise", options={"device": "cpu", "save_graphs": str(tmp_path)})
+    check(compiled, f, q, k, v, seen)
+    (saved,) = tmp_path.glob("*.mrtg")
+    mortise = pathlib.Path(_native.__file__).parents[2] / "bin" / "mortise"
+    text = subprocess.run([mortise, "convert", saved, "-"], capture_output=True, text=True, check=True).stdout
+    (attention,) = [line for line in text.splitlines() if "mortise.attention" in line]
+    assert ("xi1>" in attention) == (form not in ("other number", "shifted"))
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)

@@ -26,11 +26,33 @@ def repeated_heads(node):
     return source if tuple(shape) == expected else None
 
 
+def boolean_mask(e, mask):
+    """The boolean mask that a float mask was made from, in a shape that broadcasts to it, or None. PyTorch makes float masks for kernels
+    on GPUs, pads their rows to a multiple of eight, takes the padding off again by a slice, and expands them to all heads."""
+    node = next((node for node in e.node.all_input_nodes if e.value_of(node) is mask), None)
+    while node is not None:
+        value = e.value_of(node)
+        if value is not None and value.id in e.boolean_masks:
+            return e.boolean_masks[value.id]
+        node = node.args[0] if is_node(node, aten.expand.default) else padded_source(node)
+    return None
+
+
+def padded_source(node):
+    """What `node` pads at the end of its rows and slices to its old size, or None."""
+    if not is_node(node, aten.slice.Tensor) or not is_node(node.args[0], aten.constant_pad_nd.default):
+        return None
+    source, amounts = node.args[0].args[:2]
+    start, step = (*node.args[2:3], 0)[0], (*node.args[4:], 1)[0]
+    whole = len(amounts) == 2 and amounts[0] == 0 and not start and step == 1
+    return source if whole and node.meta["val"].shape == source.meta["val"].shape else None
+
+
 def mask_operand(e, mask, q, k):
     """The mask in four dimensions. A float mask made from a boolean mask gives the boolean one."""
     if mask is None:
         return None
-    mask = e.boolean_masks.get(mask.id) or mask
+    mask = boolean_mask(e, mask) or mask
     if mask.rank > 4:
         raise Unsupported(f"a mask of {mask.rank} dimensions")
     return e.reshape(mask, (1,) * (4 - mask.rank) + mask.shape)
