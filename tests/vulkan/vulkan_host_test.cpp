@@ -250,6 +250,61 @@ TEST_F(Lavapipe, QuotientsAreExactThroughF64) {
   }
 }
 
+// As on a driver whose comparisons and conversions of f32 take subnormal numbers for 0.
+TEST_F(Lavapipe, SubnormalNumbersAreComparedAndConverted) {
+  const auto found = start(lavapipe, "libvulkan.so.1", "promised");
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_NE(std::string(found->front()->features).find("flushes"), std::string::npos) << found->front()->features;
+  std::vector<float> left, right; // all pairs
+  const float least = std::numeric_limits<float>::denorm_min(), top = std::bit_cast<float>(0x007fffffU),
+              normal = std::numeric_limits<float>::min(), inf = INFINITY;
+  for (const float x : {0.0f, -0.0f, least, -least, top, -top, normal, -normal, 1.0f, -1.5f, inf, -inf, NAN})
+    for (const float y : {0.0f, -0.0f, least, -least, top, -top, normal, -normal, 1.0f, -1.5f, inf, -inf, NAN})
+      left.push_back(x), right.push_back(y);
+  const auto count = static_cast<int64_t>(left.size());
+  constexpr const char *directions[] = {"eq", "ne", "lt", "le", "gt", "ge"};
+  Network net;
+  const ValueId x = net.input(MORTISE_F32, {count}), y = net.input(MORTISE_F32, {count});
+  for (const char *direction : directions)
+    net.output(net.op("compare", {x, y}, {text("direction", direction)}));
+  net.output(net.op("max", {x, y}));
+  net.output(net.op("min", {x, y}));
+  const ValueId wide = net.op("convert", {x}, {text("dtype", "f64")});
+  net.output(wide);
+  net.output(net.op("convert", {net.op("mul", {wide, net.op("convert", {y}, {text("dtype", "f64")})})},
+                    {text("dtype", "f32")})); // rounded, to subnormal numbers too
+  const Region region(found->front()->device, net.finish());
+  Stream stream(found->front()->device);
+  std::vector<MortiseAddress> to;
+  for (size_t i = 0; i < 10; ++i)
+    to.push_back(stream.allocate(8 * left.size()));
+  ASSERT_TRUE(region.enqueue(stream, {stream.put(left), stream.put(right)}, to));
+  for (size_t d = 0; d < std::size(directions); ++d) {
+    const auto results = stream.take<uint8_t>(to[d], left.size());
+    for (size_t i = 0; i < left.size(); ++i) {
+      const float a = left[i], b = right[i];
+      const bool expected[] = {a == b, a != b, a<b, a <= b, a> b, a >= b};
+      ASSERT_EQ(results[i], expected[d]) << a << " " << directions[d] << " " << b;
+    }
+  }
+  const auto largest = stream.take<float>(to[6], left.size()), smallest = stream.take<float>(to[7], left.size());
+  const auto widened = stream.take<double>(to[8], left.size());
+  const auto products = stream.take<float>(to[9], left.size());
+  const auto same = [](double result, double expected) {
+    return std::isnan(expected) ? std::isnan(result)
+                                : result == expected && std::signbit(result) == std::signbit(expected);
+  };
+  for (size_t i = 0; i < left.size(); ++i) {
+    const float a = left[i], b = right[i], none = a + b;
+    EXPECT_TRUE(same(widened[i], a)) << a;
+    EXPECT_TRUE(same(products[i], static_cast<float>(double(a) * double(b)))) << a << " * " << b;
+    if (a == b)
+      continue; // zeros, whose signs the language orders
+    EXPECT_TRUE(same(largest[i], std::isnan(none) && (std::isnan(a) || std::isnan(b)) ? none : std::max(a, b)));
+    EXPECT_TRUE(same(smallest[i], std::isnan(none) && (std::isnan(a) || std::isnan(b)) ? none : std::min(a, b)));
+  }
+}
+
 TEST_F(Lavapipe, CopiesHappenInTheStreamsOrder) {
   Network net;
   const ValueId x = net.input(MORTISE_I32, {1 << 20});

@@ -102,8 +102,7 @@ Value Translation::quotient(Value x, Value y) {
   if (!isExactThroughF64(type))
     return real<spirv::FDivOp>(x, y);
   const Type wide = scalar(b.getF64Type());
-  return convert<spirv::FConvertOp>(
-      real<spirv::FDivOp>(convert<spirv::FConvertOp>(x, wide), convert<spirv::FConvertOp>(y, wide)), type);
+  return resized(real<spirv::FDivOp>(resized(x, wide), resized(y, wide)), type);
 }
 
 Value Translation::root(Value x) {
@@ -111,7 +110,7 @@ Value Translation::root(Value x) {
   if (!isExactThroughF64(type))
     return spirv::GLSqrtOp::create(b, loc, type, x);
   const Type wide = scalar(b.getF64Type());
-  return convert<spirv::FConvertOp>(spirv::GLSqrtOp::create(b, loc, wide, convert<spirv::FConvertOp>(x, wide)), type);
+  return resized(spirv::GLSqrtOp::create(b, loc, wide, resized(x, wide)), type);
 }
 
 static int64_t signBit(Type bits) { return INT64_MIN >> (64 - bits.getIntOrFloatBitWidth()); }
@@ -132,6 +131,30 @@ Value Translation::copySign(Value size, Value sign) {
   return spirv::BitcastOp::create(b, loc, size.getType(), all);
 }
 
+// Between f32 and f64. Where conversions take subnormal numbers for 0, those are whole numbers times 2^-149.
+Value Translation::resized(Value x, Type to) {
+  const Type from = x.getType();
+  Value converted = convert<spirv::FConvertOp>(x, to);
+  if (!features.flushesSubnormals || from == to)
+    return converted;
+  Value small, isSmall;
+  if (to.isF64()) {
+    const Type i32 = b.getI32Type();
+    Value size = two<spirv::BitwiseAndOp>(bitsOf(x), integer(i32, INT32_MAX));
+    small = real<spirv::FMulOp>(convert<spirv::ConvertSToFOp>(size, to), real(to, 0x1p-149));
+    small = copySign(small, convert<spirv::FConvertOp>(copySign(real(from, 1.0), x), to));
+    isSmall = compare<spirv::ULessThanOp>(size, integer(i32, 0x00800000));
+  } else {
+    Value size = copySign(x, real(from, 0.0)), scaled = real<spirv::FMulOp>(size, real(from, 0x1p149));
+    Value isBelow = compare<spirv::FOrdLessThanOp>(size, real(from, 0x1p-126));
+    scaled = spirv::GLRoundEvenOp::create(b, loc, from, select(isBelow, scaled, real(from, 0.0)));
+    Value bits = convert<spirv::ConvertFToSOp>(scaled, b.getI32Type());
+    small = copySign(convert<spirv::BitcastOp>(bits, to), converted);
+    isSmall = isBelow;
+  }
+  return select(isSmall, small, converted);
+}
+
 // MLIR's dialect has no GL.Trunc.
 Value Translation::truncated(Value x) {
   Value bits = bitsOf(x);
@@ -144,12 +167,56 @@ Value Translation::truncated(Value x) {
 Value Translation::extreme(Value x, Value y, bool largest) {
   Value bits = bitsOf(x), other = bitsOf(y);
   Value both = largest ? two<spirv::BitwiseAndOp>(bits, other) : two<spirv::BitwiseOrOp>(bits, other);
-  Value equal = select(compare<spirv::FOrdEqualOp>(x, y), spirv::BitcastOp::create(b, loc, x.getType(), both), y);
-  Value better = largest ? compare<spirv::FOrdGreaterThanOp>(x, y) : compare<spirv::FOrdLessThanOp>(x, y);
+  Value equal = select(compareFloats(P::OEQ, x, y), spirv::BitcastOp::create(b, loc, x.getType(), both), y);
+  Value better = compareFloats(largest ? P::OGT : P::OLT, x, y);
   return select(two<spirv::LogicalOrOp>(better, isNan(x)), x, equal);
 }
 
+// An integer that orders numbers as they are ordered; of both zeros it is 0.
+Value Translation::orderOf(Value x) {
+  Value bits = bitsOf(x);
+  const Type type = bits.getType();
+  Value size = two<spirv::BitwiseAndOp>(bits, integer(type, ~signBit(type)));
+  Value sign = two<spirv::ShiftRightArithmeticOp>(bits, integer(type, type.getIntOrFloatBitWidth() - 1));
+  return two<spirv::ISubOp>(two<spirv::BitwiseXorOp>(size, sign), sign);
+}
+
+// For devices whose comparisons take subnormal numbers for 0.
+Value Translation::compareAsIntegers(P predicate, Value x, Value y) {
+  const bool isUnordered = predicate == P::UEQ || predicate == P::UNE || predicate == P::ULT || predicate == P::ULE ||
+                           predicate == P::UGT || predicate == P::UGE;
+  const auto order = [&]() -> I {
+    switch (predicate) {
+    case P::OEQ:
+    case P::UEQ:
+      return I::eq;
+    case P::ONE:
+    case P::UNE:
+      return I::ne;
+    case P::OLT:
+    case P::ULT:
+      return I::slt;
+    case P::OLE:
+    case P::ULE:
+      return I::sle;
+    case P::OGT:
+    case P::UGT:
+      return I::sgt;
+    default:
+      return I::sge;
+    }
+  }();
+  Value holds = compareIntegers(order, orderOf(x), orderOf(y));
+  if (isUnordered)
+    return two<spirv::LogicalOrOp>(holds, compareFloats(P::UNO, x, y));
+  return two<spirv::LogicalAndOp>(holds, compareFloats(P::ORD, x, y));
+}
+
 Value Translation::compareFloats(P predicate, Value x, Value y) {
+  const bool isOrder =
+      predicate != P::UNO && predicate != P::ORD && predicate != P::AlwaysTrue && predicate != P::AlwaysFalse;
+  if (features.flushesSubnormals && x.getType().isF32() && isOrder)
+    return compareAsIntegers(predicate, x, y);
   switch (predicate) {
   case P::OEQ:
     return compare<spirv::FOrdEqualOp>(x, y);
@@ -375,8 +442,7 @@ bool Translation::conversion(Operation &op) {
   };
   const auto number = [&](int64_t value) { return integer(to, value); };
   llvm::TypeSwitch<Operation *>(&op)
-      .Case<arith::ExtFOp, arith::TruncFOp>(
-          [&](auto) { map([&](Value x) { return convert<spirv::FConvertOp>(x, to); }); })
+      .Case<arith::ExtFOp, arith::TruncFOp>([&](auto) { map([&](Value x) { return resized(x, to); }); })
       .Case([&](arith::ExtUIOp) {
         map([&](Value x) {
           Value chosen = fromBoolean(x, [&] { return number(1); }, number);

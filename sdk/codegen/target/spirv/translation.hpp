@@ -94,6 +94,9 @@ private:
   }
   Value cast(Value x, Type to);
   Value compareFloats(mlir::arith::CmpFPredicate predicate, Value x, Value y);
+  Value compareAsIntegers(mlir::arith::CmpFPredicate predicate, Value x, Value y);
+  Value orderOf(Value x);
+  Value resized(Value x, Type to);
   Value compareIntegers(mlir::arith::CmpIPredicate predicate, Value x, Value y);
   Value extreme(Value x, Value y, bool largest);
   Value isNan(Value x);

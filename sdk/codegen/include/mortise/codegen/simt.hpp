@@ -18,6 +18,9 @@ struct VulkanFeatures {
   } f32, f64;
   bool doubles = false;        // arithmetic of f64
   bool exactQuotients = false; // division and square roots are rounded correctly, which Vulkan does not ask for
+  // Comparisons of f32 and its conversions to and from f64 take subnormal numbers for 0, though sums and products have
+  // them.
+  bool flushesSubnormals = false;
   // Threads that exchange values by themselves, which blocks are made of without rest, so that a thread's number
   // follows from those of its subgroup and in it; 0: exchanges go through the block's memory.
   unsigned subgroup = 0;
