@@ -2,6 +2,8 @@
 """What the tests share. MORTISE_TEST_DEVICES names the devices to test on; a GPU's driver that is installed adds none by itself."""
 
 import os
+import pathlib
+import subprocess
 
 import error_bounds
 import pytest
@@ -46,6 +48,16 @@ def compile_for(device):
         return torch.compile(model, backend="mortise", dynamic=dynamic, options={"device": device, **options})
 
     return compile_for
+
+
+def saved_ops(folder, op):
+    """The lines of the ops of this name in the one graph that the option save_graphs has put into `folder`."""
+    from torch_mortise import _native
+
+    (saved,) = folder.glob("*.mrtg")
+    mortise = pathlib.Path(_native.__file__).parents[2] / "bin" / "mortise"
+    text = subprocess.run([mortise, "convert", saved, "-"], capture_output=True, text=True, check=True).stdout
+    return [line for line in text.splitlines() if f" mortise.{op} " in line]
 
 
 class Small(nn.Module):

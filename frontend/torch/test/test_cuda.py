@@ -7,6 +7,7 @@ import time
 import pytest
 import torch
 import torch_mortise
+from conftest import saved_ops
 from torch.nn import functional as F
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU of NVIDIA's, or a PyTorch without CUDA")
@@ -76,6 +77,18 @@ def test_attention_in_one_kernel(dtype, mask, queries, keys, depth):
 
     compiled = assert_near_f64(attention, (q, k, v))
     assert set(torch_mortise.explain(compiled, q, k, v).report["time_share"]) == {"cuda.attention"}
+
+
+@torch.no_grad()
+def test_a_boolean_mask_stays_boolean(tmp_path):
+    """PyTorch adds 0 and a low number, which depends on the kernel that it has chosen. Tiles that nobody sees are left out only if it is known
+    that nobody sees them."""
+    q, k, v = (torch.randn(1, 4, 128, 64, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    seen = torch.ones(128, 128, dtype=torch.bool, device="cuda").tril()
+    compiled = torch.compile(F.scaled_dot_product_attention, backend="mortise", options=OPTIONS | {"save_graphs": str(tmp_path)})
+    compiled(q, k, v, seen)
+    (attention,) = saved_ops(tmp_path, "attention")
+    assert "xi1>" in attention
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])

@@ -26,14 +26,20 @@ def repeated_heads(node):
     return source if tuple(shape) == expected else None
 
 
+# What PyTorch adds to scores for cuDNN where a boolean mask hides a key: -inf would give NaN there for a query that sees none.
+HIDDEN_BY_CUDNN = -65504.0
+
+
 def boolean_mask(e, mask):
     """The boolean mask that a float mask was made from, in a shape that broadcasts to it, or None. PyTorch makes float masks for kernels
     on GPUs, pads their rows to a multiple of eight, takes the padding off again by a slice, and expands them to all heads."""
+    hides = {-math.inf, HIDDEN_BY_CUDNN} if is_node(e.node, aten._scaled_dot_product_cudnn_attention.default) else {-math.inf}
     node = next((node for node in e.node.all_input_nodes if e.value_of(node) is mask), None)
     while node is not None:
         value = e.value_of(node)
         if value is not None and value.id in e.boolean_masks:
-            return e.boolean_masks[value.id]
+            predicate, hidden = e.boolean_masks[value.id]
+            return e.convert(predicate, I1) if hidden in hides else None
         node = node.args[0] if is_node(node, aten.expand.default) else padded_source(node)
     return None
 

@@ -99,7 +99,7 @@ class Emitter:
         self.location = ""
         self.constants = {}
         self.broadcasts = {}
-        self.boolean_masks = {}  # value id of where(m, 0, -inf) -> m
+        self.boolean_masks = {}  # value id of where(m, 0, a negative number) -> m, the number
 
     def value_of(self, node):
         """The value of an FX node; None if it has none."""

@@ -256,8 +256,9 @@ def where(e, predicate, on_true, on_false):
     shape = broadcast_shapes(*[v.shape for v in (predicate, on_true, on_false) if isinstance(v, Value)])
     operands = e.node.args[1:]
     result = e.select(e.tensor(predicate, I1, shape), e.tensor(on_true, dtype, shape), e.tensor(on_false, dtype, shape))
-    if scalar_of(operands[0]) == 0 and scalar_of(operands[1]) == -math.inf:
-        e.boolean_masks[result.id] = e.convert(predicate, I1)
+    hidden = scalar_of(operands[1])
+    if scalar_of(operands[0]) == 0 and hidden is not None and hidden < 0:
+        e.boolean_masks[result.id] = predicate, hidden
     return result
 
 
