@@ -268,11 +268,12 @@ def check(name: str) -> None:
 
 
 def make(name: str, seed: int = 0, small: bool = False) -> Network:
-    """Builds a network with weights and inputs from `seed`; `small` is for those of SMALL. The caller's random state is not changed."""
+    """Builds a network with weights and inputs from `seed`, on the data of SMALL where `small` and where it has some. The caller's random
+    state is not changed."""
     check(name)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        network = (MAKERS | MORE)[name](**(SMALL[name] if small else {}))
+        network = (MAKERS | MORE)[name](**(SMALL.get(name, {}) if small else {}))
     network.module.eval()
     for parameter in network.module.parameters():
         parameter.requires_grad_(False)

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 import kit
 import measure
 import verdict
-from figures import rocm_assemble, simt_targets
+from figures import gpu_mixed, rocm_assemble, simt_targets, vulkan_speed
 
 KERNEL = {"kernel": "softmax", "vgprs": 40, "sgprs": 20, "shared": 64, "problem": ""}
 LINE = {"graph": "softmax f32 3x37", "aligned": False, "ms": 2.0, "bytes": 9, "problem": "", "kernels": [KERNEL]}
@@ -74,3 +74,41 @@ def test_graphs_that_are_not_judged_fail(monkeypatch):
     for why in ("element 0", "refused: sorts", "1 of 3 graphs were not judged"):
         assert any(why in problem for problem in result["problems"]), result["problems"]
     assert result["failed"] == 3
+
+
+FAST = {"name": "softmax 8x4096 bf16", "gbps": 3500.0, "copy_gbps": 4000.0, "error": 0.5}
+SLOW = {"slow": FAST | {"gbps": 2700.0}, "zeroed": FAST | {"error": 128.0}, "NaN": FAST | {"error": None}}
+
+
+def test_a_fast_kernel_that_is_right_passes():
+    assert vulkan_speed.judged(FAST)["passed"]
+    assert not any(vulkan_speed.judged(line)["passed"] for line in SLOW.values())
+
+
+def test_speed_needs_a_gpu():
+    """Not one that a CPU stands in for."""
+    result = vulkan_speed.measure([])
+    assert "expected a GPU with Vulkan" in result.get("error", "") and verdict.problems(result)
+
+
+PLACED = {"vulkan": 2, "cpu": 5}
+OPS = {"vulkan": {"layer_norm", "gelu"}, "cpu": {"linear", "top_k", "softmax"}}
+
+
+def test_work_of_several_devices_is_judged():
+    def problems(ruled=True, placement=PLACED, ops=OPS, error=1e-7):
+        return gpu_mixed.judged(["vulkan", "cpu"], ruled, placement, ops, error)["problems"]
+
+    assert problems() == [] and problems(ruled=False) == []
+    assert "vulkan has no work" in problems(placement={"cpu": 7})
+    assert "one device has all of the work" in problems(ruled=False, placement={"cpu": 7})
+    assert "1 operators run in eager" in problems(placement=PLACED | {"eager": 1})
+    assert "gelu runs on cpu, expected vulkan" in problems(ops={"vulkan": {"layer_norm"}, "cpu": {"gelu", "top_k"}})
+    assert any("error nan" in problem for problem in problems(error=float("nan")))
+
+
+def test_a_network_runs_on_the_cpu_and_on_vulkan():
+    result = gpu_mixed.measure([])
+    if "vulkan" not in result["devices"]:
+        pytest.skip("no device with Vulkan: install mesa-vulkan-drivers (Debian)")
+    assert verdict.problems(result) == [], result

@@ -11,9 +11,9 @@ strip_plugin() {
 dev_gpu_bundle() {
   local folder=.gpu/build/release build=build/release library
   dev_setup
-  dev_build release product
+  dev_build release product mortise_device_speed
   rm -rf .gpu && mkdir -p "$folder"/{bin,lib/mortise/plugins,python}
-  cp "$build"/bin/{mortise,mortise-conformance,mortise-worker} "$folder/bin/"
+  cp "$build"/bin/{mortise,mortise-conformance,mortise-worker,mortise_device_speed} "$folder/bin/"
   cp -P "$build"/lib/libmortise.so* "$folder/lib/"
   cp "$build"/lib/mortise/plugins/*.{so,toml} "$folder/lib/mortise/plugins/"
   cp -rL "$build/python/torch_mortise" "$folder/python/"

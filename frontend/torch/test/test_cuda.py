@@ -81,8 +81,7 @@ def test_attention_in_one_kernel(dtype, mask, queries, keys, depth):
 
 @torch.no_grad()
 def test_a_boolean_mask_stays_boolean(tmp_path):
-    """PyTorch adds 0 and a low number, which depends on the kernel that it has chosen. Tiles that nobody sees are left out only if it is known
-    that nobody sees them."""
+    """PyTorch adds 0 and a low number, which depends on the kernel that it has chosen. Tiles are left out only where a mask is boolean."""
     q, k, v = (torch.randn(1, 4, 128, 64, device="cuda", dtype=torch.bfloat16) for _ in range(3))
     seen = torch.ones(128, 128, dtype=torch.bool, device="cuda").tril()
     compiled = torch.compile(F.scaled_dot_product_attention, backend="mortise", options=OPTIONS | {"save_graphs": str(tmp_path)})

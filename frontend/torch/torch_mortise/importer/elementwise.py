@@ -88,7 +88,7 @@ def rsub(e, lhs, rhs, alpha=1):
     return binary(e, "sub", rhs, scaled(e, lhs, alpha, dtype), dtype)
 
 
-@handles(aten.div.Tensor, aten.div.Scalar)
+@handles(aten.div.Tensor, aten.div.Scalar, aten.true_divide.Tensor, aten.true_divide.Scalar)
 def div(e, lhs, rhs):
     return binary(e, "div", lhs, rhs, e.dtype)
 
