@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A bare Debian 12 with Python, in a folder (figure `wheel`): what debootstrap makes, entered with chroot. Both need root."""
+"""A bare Debian with Python, in a folder (figure `wheel`): what debootstrap makes, entered with chroot. Both need root."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-PACKAGES = ("ca-certificates", "python3", "python3-venv")
 COMPILERS = ("cc", "gcc", "g++", "c++", "clang", "clang++", "ld", "as", "nvcc")
 # What the system has of the machine's settings: names of hosts, and how pip reaches its indexes.
 FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf", "/root/.config/pip/pip.conf")
@@ -21,30 +20,34 @@ def settings() -> tuple[list[str], list[str]]:
     """How the chroot below gets to packages: folders of this machine that pip's settings name, and the settings of the environment."""
     kept = [f"{name}={value}" for name, value in os.environ.items() if VARIABLES.fullmatch(name)]
     texts = kept + [Path(file).read_text() for file in FILES if file.endswith("pip.conf") and Path(file).exists()]
-    folders = {each for text in texts for each in re.findall(r"(?:file://)?(/[^\s:=,]+)", text) if Path(each).is_dir()}
-    return sorted(folders | {"/etc/ssl/certs"}), kept
+    folders = {Path(each) for text in texts for each in re.findall(r"(?:file://)?(/[^\s:=,]+)", text) if Path(each).is_dir()}
+    # The files of an index lie beside its folder `simple`.
+    return sorted({str(each.parent if each.name == "simple" else each) for each in folders} | {"/etc/ssl/certs"}), kept
 
 
 class BareDebian:
-    """`cache`: a folder that keeps the system, and what pip downloads. `shared`: folders of this machine that the system also has, at the
-    same paths, read-only."""
+    """`root`: the folder of the system, which is made of `suite` and `packages` when it is not there. `shared`: folders of this machine
+    that the system also has, at the same paths, read-only."""
 
-    def __init__(self, cache: Path, shared: list[str]):
+    def __init__(self, root: Path, suite: str, packages: tuple[str, ...], shared: list[str]):
         if os.geteuid() != 0:
             raise RuntimeError("needs root: it makes a Debian system with debootstrap and enters it with chroot; run it as root")
         if not shutil.which("debootstrap"):
             raise RuntimeError("needs debootstrap; ./dev setup installs it")
-        self.root, self.pip_cache = cache / "debian-12", cache / "pip"
+        self.root = root
         folders, self.kept = settings()
         self.shared = [*folders, *shared]
-        self.pip_cache.mkdir(parents=True, exist_ok=True)
-        if not (self.root / "usr" / "bin" / "python3").exists():
+        if not (made := self.root / "made").exists():
             shutil.rmtree(self.root, ignore_errors=True)
             sources = "".join(file.read_text() for file in sorted(Path("/etc/apt/sources.list.d").glob("debian.*")))
             mirror = re.search(r"^URIs: *(\S+)", sources, re.MULTILINE)
-            with open(cache / "debootstrap.log", "w") as log:
-                subprocess.run(["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", "bookworm", self.root,
-                                mirror[1] if mirror else "http://deb.debian.org/debian"], check=True, stdout=log, stderr=log)
+            self.root.parent.mkdir(parents=True, exist_ok=True)
+            with open(f"{self.root}.log", "w") as log:
+                # The script of sid makes every suite of these years; that of the newest may be unknown here.
+                options = ("--variant=minbase", f"--include={','.join(('ca-certificates', *packages))}")
+                subprocess.run(["debootstrap", *options, suite, self.root, mirror[1] if mirror else "http://deb.debian.org/debian",
+                                "/usr/share/debootstrap/scripts/sid"], check=True, stdout=log, stderr=log)
+            made.touch()
         for file in FILES:
             if Path(file).exists():
                 (to := self.root / file[1:]).parent.mkdir(parents=True, exist_ok=True)
@@ -54,11 +57,10 @@ class BareDebian:
 
     def run(self, command: str) -> str:
         """What a shell in the system prints. The mounts end with it."""
-        mounts = [f"mount -t proc proc {self.root}/proc", f"mount --rbind /dev {self.root}/dev", f"mkdir -p {self.root}/root/.cache/pip",
-                  f"mount --bind {shlex.quote(str(self.pip_cache))} {self.root}/root/.cache/pip"]
-        for folder in self.shared:
-            inside = shlex.quote(f"{self.root}{folder}")
-            mounts.append(f"mkdir -p {inside} && mount --bind -o ro {shlex.quote(folder)} {inside}")
+        root = shlex.quote(str(self.root))
+        mounts = [f"mount -t proc proc {root}/proc", f"mount --rbind /dev {root}/dev"]
+        for folder in map(shlex.quote, self.shared):
+            mounts.append(f"mkdir -p {root}{folder} && mount --bind -o ro {folder} {root}{folder}")
         enter = ["env", "-i", "HOME=/root", "LANG=C.UTF-8", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", *self.kept, "chroot", str(self.root),
                  "/bin/bash", "-ec", command]
         script = f"{' && '.join(mounts)} && exec {shlex.join(enter)}"

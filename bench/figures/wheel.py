@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The wheel as a user gets it: made from this commit, judged by tools/wheel/check.py (`problems`), and installed by pip into an empty
-environment on a bare Debian 12, which has no compiler. A row is one CPython with one PyTorch: Debian's own CPython, and others that pyenv
-has on this machine; what cannot be had is in `not_run`, with the reason, and only the check of the stable ABI and of the sources' version
-speaks for it. Each row runs three lines that do not import torch_mortise (bench/three_lines.py), compares their result with eager, and
-reads in the report that all of it ran on the cpu plugin.
+environment on a bare Debian 12, which has no compiler. A row is one CPython with one PyTorch: Debian's own CPython, others that pyenv has
+on this machine, or else those of a later Debian, in which the row then runs (`system`). What cannot be had is in `not_run`, with the
+reason; only the check of the stable ABI and of the sources' version speaks for it. Each row runs three lines that do not import
+torch_mortise (bench/three_lines.py), compares their result with eager, and reads in the report that all of it ran on the cpu plugin.
 
 `megabytes`: of the wheel; `installed_megabytes`: of its files. `seconds`: to install it beside PyTorch, and for the first call, which
 traces and compiles (medians of the rows). `import_s`: of torch_mortise behind torch, the largest median of a row; at most 0.15. Rows also
-say what `import torch` takes, and what the command `mortise` and the wheels of other plugins do there. Arguments: 3.11/2.13, or 3.11."""
+say what `import torch`, Dynamo, and the first use of torch_mortise behind both take, and what the command `mortise` and the wheels of
+other plugins do there. Arguments: 3.11/2.13, or 3.11."""
 
 MEASURES = "the wheel in empty environments on a bare Debian 12: CPython x PyTorch, size, seconds to install and to answer, time to import"
 NEEDS = "root, network, 20 GB of disk"
@@ -16,16 +17,23 @@ MINUTES = 25
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 PYTORCHES = ("2.11", "2.12", "2.13")
 IMPORTS, IMPORT_LIMIT_S = 7, 0.15
+DEBIANS = {"3.11": ("bookworm", "python3.11"), "3.13": ("trixie", "python3.13"), "3.14": ("forky", "python3.14")}
 PLUGIN_WHEELS = ("torch-mortise-cuda", "torch-mortise-vulkan")
 
 IMPORT = """
 import json, time
-begin = time.perf_counter()
+times = [time.perf_counter()]
 import torch
-torch_s = time.perf_counter() - begin
+times.append(time.perf_counter())
 import torch_mortise
-print(json.dumps([torch_s, time.perf_counter() - begin - torch_s]))
+times.append(time.perf_counter())
+import torch._dynamo.backends.common
+times.append(time.perf_counter())
+torch_mortise.backend
+times.append(time.perf_counter())
+print(json.dumps([after - before for before, after in zip(times, times[1:])]))
 """
+IMPORTED = ("import_torch_s", "import_s", "import_dynamo_s", "first_use_s")
 
 # Runs three_lines.py, and judges what it computed.
 JUDGE = """
@@ -65,14 +73,29 @@ def problem_of(row: dict) -> str:
     return "; ".join(found)
 
 
-def interpreters() -> dict[str, str]:
-    """{version of CPython: its program}, at the path that it has in the bare system, too."""
+def interpreters() -> dict[str, tuple[str, str]]:
+    """{version of CPython: (the Debian that it runs in, its path there)}."""
     import os
     from pathlib import Path
 
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    found = {name: files[-1] for name in PYTHONS if (files := sorted(root.glob(f"{name}.*/bin/python{name}")))}
-    return {name: str(file) for name, file in found.items()} | {"3.11": "/usr/bin/python3"}  # Debian 12's own
+    of_pyenv = {name: ("bookworm", str(files[-1])) for name in PYTHONS if (files := sorted(root.glob(f"{name}.*/bin/python{name}")))}
+    of_debian = {name: (suite, f"/usr/bin/{program}") for name, (suite, program) in DEBIANS.items()}
+    return of_debian | of_pyenv | {"3.11": of_debian["3.11"]}
+
+
+def install_torch(system, torch: str) -> None:
+    """Installs PyTorch. Builds for CUDA need gigabytes of libraries; the environments of one version share them."""
+    import json
+
+    pip, shared = "/home/venv/bin/pip install -q", f"/home/nvidia-{torch}"
+    report = json.loads(system.run(f"{pip} --dry-run --report - 'torch=={torch}.*'"))
+    wanted = [package["metadata"] for package in report["install"] if package["metadata"]["name"].startswith("nvidia-")]
+    if wanted:
+        names = " ".join(f"{each['name']}=={each['version']}" for each in wanted)
+        system.run(f"if ! [ -e {shared}/made ]; then rm -rf /home/nvidia-*; {pip} --no-deps --no-compile --target {shared} {names}; "
+                   f"touch {shared}/made; fi; echo {shared} > $(echo /home/venv/lib/python3*/site-packages)/nvidia.pth")
+    system.run(f"{pip} --no-compile 'torch=={torch}.*'")
 
 
 def measure_row(system, python: str, torch: str, wheels: list[str]) -> dict:
@@ -84,16 +107,17 @@ def measure_row(system, python: str, torch: str, wheels: list[str]) -> dict:
     run = system.run
     run(f"rm -rf /home/venv && {python} -m venv /home/venv")
     try:
-        run(f"/home/venv/bin/pip install -q 'torch=={torch}.*'")
+        install_torch(system, torch)
         began = time.perf_counter()
         run(f"/home/venv/bin/pip install -q --no-index {wheels[0]}")
         install_s = time.perf_counter() - began
         times = [json.loads(run(f"/home/venv/bin/python -c '{IMPORT}'")) for _ in range(IMPORTS + 1)][1:]  # the first reads from the disk
+        imported = dict(zip(IMPORTED, (median(each) for each in zip(*times))))
         run(f"/home/venv/bin/pip install -q --no-index {' '.join(wheels[1:])}")
         row = json.loads(run("cd /home && /home/venv/bin/python judge.py").splitlines()[-1])
         size = run("du -sk /home/venv/lib/python3*/site-packages/torch_mortise").split()[0]
-        row |= {"install_s": install_s, "import_torch_s": median(each[0] for each in times), "import_s": median(each[1] for each in times),
-                "installed_megabytes": round(int(size) / 1e3, 1), "command": run("/home/venv/bin/mortise devices").strip()}
+        row |= imported | {"install_s": install_s, "installed_megabytes": round(int(size) / 1e3, 1),
+                           "command": run("/home/venv/bin/mortise devices").strip()}
     finally:
         run("rm -rf /home/venv")
     return row | {"problem": problem_of(row)}
@@ -101,7 +125,7 @@ def measure_row(system, python: str, torch: str, wheels: list[str]) -> dict:
 
 def chosen(arguments: list[str]) -> list[tuple[str, str]]:
     """The rows that the arguments name; by default all."""
-    pairs = [(python, torch) for python in PYTHONS for torch in PYTORCHES]
+    pairs = [(python, torch) for torch in PYTORCHES for python in PYTHONS]
     rows = [pair for pair in pairs if not arguments or pair[0] in arguments or "/".join(pair) in arguments]
     if unknown := [each for each in arguments if each not in PYTHONS and each not in map("/".join, pairs)]:
         raise ValueError(f"expected rows such as 3.11/2.13 or 3.11, of CPython {', '.join(PYTHONS)} and PyTorch {', '.join(PYTORCHES)}; "
@@ -111,6 +135,7 @@ def chosen(arguments: list[str]) -> list[tuple[str, str]]:
 
 def measure(arguments: list[str]) -> dict:
     import shutil
+    import subprocess
     import sys
     from pathlib import Path
     from statistics import median
@@ -123,25 +148,33 @@ def measure(arguments: list[str]) -> dict:
     import wheel
 
     pairs, pythons, cache = chosen(arguments), interpreters(), ROOT / "build" / "bare"
-    system = BareDebian(cache, [str(Path(python).parents[1]) for python in pythons.values() if not python.startswith("/usr/")])
+    shared = [str(Path(python).parents[1]) for suite, python in pythons.values() if not python.startswith("/usr/")]
+
+    def bare(suite: str) -> BareDebian:
+        packages = [(program, f"{program}-venv") for its, program in DEBIANS.values() if its == suite]
+        return BareDebian(cache / suite, suite, *packages, shared)
+
+    bare("bookworm")  # what is missing is said before anything is made
     (folder := cache / "wheels").mkdir(parents=True, exist_ok=True)
     made = [wheel.make(name, folder, build_folder()) for name in ("torch-mortise", *PLUGIN_WHEELS)]
     problems = [f"{each.name}: {breach}" for each in made for breach in check.breaches(each)]
-    home = system.root / "home"
-    for file in made:
-        shutil.copy(file, home)
-    shutil.copy(ROOT / "bench" / "three_lines.py", home)
-    (home / "judge.py").write_text(JUDGE)
     rows, not_run = {}, {}
     for python, torch in pairs:
         name = f"{python}/{torch}"
         if python not in pythons:
-            not_run[name] = f"no CPython {python} here: Debian 12 has 3.11, and pyenv has none"
+            suites = ", ".join(suite for suite, _ in DEBIANS.values())
+            not_run[name] = f"no CPython {python} here: neither pyenv has it nor Debian's {suites}"
             continue
+        suite, program = pythons[python]
         try:
-            rows[name] = measure_row(system, pythons[python], torch, [f"/home/{file.name}" for file in made])
-        except RuntimeError as error:
+            system = bare(suite)
+            for file in (*made, ROOT / "bench" / "three_lines.py"):
+                shutil.copy(file, system.root / "home")
+            (system.root / "home" / "judge.py").write_text(JUDGE)
+            rows[name] = measure_row(system, program, torch, [f"/home/{file.name}" for file in made])
+        except (RuntimeError, subprocess.CalledProcessError) as error:
             rows[name] = {"problem": str(error)}
+        rows[name]["system"] = f"Debian {suite}"
         progress(f"{name}: {rows[name]['problem'] or 'passed'}")
     good = [row for row in rows.values() if not row["problem"]]
     megabytes = {file.name: round(file.stat().st_size / 1e6, 1) for file in made}
