@@ -16,7 +16,7 @@ MINUTES = 25
 
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 PYTORCHES = ("2.11", "2.12", "2.13")
-IMPORTS, IMPORT_LIMIT_S = 7, 0.15
+IMPORTS, IMPORT_LIMIT_S = 5, 0.15
 DEBIANS = {"3.11": ("bookworm", "python3.11"), "3.13": ("trixie", "python3.13"), "3.14": ("forky", "python3.14")}
 PLUGIN_WHEELS = ("torch-mortise-cuda", "torch-mortise-vulkan")
 
