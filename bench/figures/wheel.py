@@ -158,7 +158,7 @@ def measure(arguments: list[str]) -> dict:
     (folder := cache / "wheels").mkdir(parents=True, exist_ok=True)
     made = [wheel.make(name, folder, build_folder()) for name in ("torch-mortise", *PLUGIN_WHEELS)]
     problems = [f"{each.name}: {breach}" for each in made for breach in check.breaches(each)]
-    rows, not_run = {}, {}
+    rows, not_run, roots = {}, {}, set()
     for python, torch in pairs:
         name = f"{python}/{torch}"
         if python not in pythons:
@@ -168,6 +168,7 @@ def measure(arguments: list[str]) -> dict:
         suite, program = pythons[python]
         try:
             system = bare(suite)
+            roots.add(system.root)
             for file in (*made, ROOT / "bench" / "three_lines.py"):
                 shutil.copy(file, system.root / "home")
             (system.root / "home" / "judge.py").write_text(JUDGE)
@@ -176,7 +177,7 @@ def measure(arguments: list[str]) -> dict:
             rows[name] = {"problem": str(error)}
         rows[name]["system"] = f"Debian {suite}"
         progress(f"{name}: {rows[name]['problem'] or 'passed'}")
-    for folder in cache.glob("*/home/nvidia-*"):
+    for folder in [folder for root in roots for folder in (root / "home").glob("nvidia-*")]:
         shutil.rmtree(folder)
     good = [row for row in rows.values() if not row["problem"]]
     megabytes = {file.name: round(file.stat().st_size / 1e6, 1) for file in made}
