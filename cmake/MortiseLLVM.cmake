@@ -2,6 +2,9 @@
 # Debian's exported targets mix the static and the shared LLVM (duplicate option registrations abort at start), so
 # these functions take only one kind: MORTISE_SHARED_LLVM chooses.
 
+# The archive where there is one, because manylinux, and with it a wheel, counts on zlib but not on zstd.
+find_library(MORTISE_ZSTD NAMES libzstd.a zstd REQUIRED)
+
 # mortise_link_llvm(TARGET MLIR libraries... LLVM components...): for a final binary. Among the components may be lldELF, which only
 # archives hold (Debian package liblld-22-dev).
 function(mortise_link_llvm target)
@@ -11,7 +14,7 @@ function(mortise_link_llvm target)
     if(NOT EXISTS "${LLVM_LIBRARY_DIR}/liblldELF.a")
       message(FATAL_ERROR "mortise_link_llvm(${target}): expected ${LLVM_LIBRARY_DIR}/liblldELF.a, found none; install liblld-${LLVM_VERSION_MAJOR}-dev")
     endif()
-    target_link_libraries(${target} PRIVATE "${LLVM_LIBRARY_DIR}/liblldELF.a" "${LLVM_LIBRARY_DIR}/liblldCommon.a" z zstd)
+    target_link_libraries(${target} PRIVATE "${LLVM_LIBRARY_DIR}/liblldELF.a" "${LLVM_LIBRARY_DIR}/liblldCommon.a" z "${MORTISE_ZSTD}")
   endif()
   if(MORTISE_SHARED_LLVM)
     target_link_libraries(${target} PRIVATE "${LLVM_LIBRARY_DIR}/libMLIR.so" "${LLVM_LIBRARY_DIR}/libLLVM.so")
@@ -19,7 +22,7 @@ function(mortise_link_llvm target)
     # Archives by file name, not by exported target: the targets drag in libLLVM.so.
     llvm_map_components_to_libnames(llvm ${arg_LLVM} Core Remarks Support) # MLIR's own needs, which it names only as "LLVM"
     mortise_archives(files ${arg_MLIR} ${llvm})
-    target_link_libraries(${target} PRIVATE -Wl,--start-group ${files} -Wl,--end-group z zstd xml2 m dl pthread)
+    target_link_libraries(${target} PRIVATE -Wl,--start-group ${files} -Wl,--end-group z "${MORTISE_ZSTD}" xml2 m dl pthread)
     target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL -Wl,--gc-sections)
   endif()
 endfunction()

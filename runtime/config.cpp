@@ -31,6 +31,7 @@ const std::vector<Key> coreKeys = {
     {"crash_report", "on", {"on", "off"}},
     {"deterministic", "false", {"false", "true"}},
     {"device", "auto", {}},
+    {"installed_plugins", "", {}},
     {"isolate", "off", {}},
     {"isolate_bytes", "17179869184", {}},
     {"isolate_seconds", "60", {}},
@@ -170,11 +171,11 @@ public:
         return wrong("'" + path.string() + "' sets " + key +
                      ", which a project's file may not, because it can come with a clone; set it in your own file '" +
                      userFile.string() + "' or in MORTISE_" + upper(key));
-      if (value.kind == TomlKind::Other || (value.kind == TomlKind::List && key != "plugin_path" && key != "isolate"))
+      if (value.kind == TomlKind::Other || (value.kind == TomlKind::List && !isPath(key) && key != "isolate"))
         return wrong("'" + path.string() + "': expected one value for '" + key + "', found " +
                      (value.kind == TomlKind::List ? "a list" : "a date or a nested list"));
       std::vector<std::string> texts = value.texts;
-      if (key == "plugin_path")
+      if (isPath(key))
         for (std::string &entry : texts)
           entry = entry.empty() || entry[0] == '/' ? entry : (path.parent_path() / entry).string();
       add({key, join(texts, key == "isolate" ? "," : ":"), path.string()});
@@ -182,11 +183,13 @@ public:
     return {};
   }
 
+  // Keys whose values are directories and files, separated by colons.
+  static bool isPath(const std::string &key) { return key == "plugin_path" || key == "installed_plugins"; }
+
   // A project may have plugins isolated, but not trust them.
   static bool mayNot(const std::string &key, const TomlValue &value) {
-    return key == "plugin_path" || key == "plugin_owners" || key == "probe" || key == "save_graphs" ||
-           key == "kernel_cache" || key.starts_with("isolate_") ||
-           (key == "isolate" && value.texts != std::vector<std::string>{"on"});
+    return isPath(key) || key == "plugin_owners" || key == "probe" || key == "save_graphs" || key == "kernel_cache" ||
+           key.starts_with("isolate_") || (key == "isolate" && value.texts != std::vector<std::string>{"on"});
   }
 
   using Fields = std::vector<std::pair<std::string, std::string>>;
@@ -231,9 +234,10 @@ public:
     return rule;
   }
 
-  std::string pluginPath() const {
+  // The strongest value of a key of the core, which decides what other keys there are; "" where it is not set.
+  std::string first(const std::string &key) const {
     for (const Setting &setting : raw)
-      if (setting.key == "plugin_path" || (setting.key.empty() && setting.source == "MORTISE_PLUGIN_PATH"))
+      if (setting.key == key || (setting.key.empty() && setting.source == "MORTISE_" + upper(key)))
         return setting.value;
     return "";
   }
@@ -361,7 +365,7 @@ Result<Config> Config::read(std::span<const MortiseOption> callOptions) {
 
   std::vector<Key> keys = coreKeys;
   std::vector<FoundPlugin> found;
-  for (PluginFiles &files : findPlugins(layers.pluginPath())) {
+  for (PluginFiles &files : findPlugins(layers.first("plugin_path"), layers.first("installed_plugins"))) {
     auto manifest = readManifest(files.manifest);
     const FoundPlugin &plugin = found.emplace_back(std::move(files), std::move(manifest));
     if (!plugin.manifest)

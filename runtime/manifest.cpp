@@ -201,17 +201,31 @@ static void findIn(const fs::path &directory, std::vector<PluginFiles> &out) {
     out.push_back({library, manifestPath(library)});
 }
 
-std::vector<PluginFiles> findPlugins(const std::string &pluginPath) {
-  std::vector<PluginFiles> all;
-  for (size_t begin = 0; begin <= pluginPath.size();) {
-    const size_t end = std::min(pluginPath.find(':', begin), pluginPath.size());
-    const std::string entry = pluginPath.substr(begin, end - begin);
+// The entries of a colon separated list.
+static std::vector<std::string> entriesOf(const std::string &path) {
+  std::vector<std::string> entries;
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find(':', begin), path.size());
+    entries.push_back(path.substr(begin, end - begin));
     begin = end + 1;
+  }
+  return entries;
+}
+
+std::vector<PluginFiles> findPlugins(const std::string &pluginPath, const std::string &installed) {
+  std::vector<std::string> entries;
+  for (std::string &entry : entriesOf(pluginPath)) {
+    if (!entry.empty()) {
+      entries.push_back(std::move(entry));
+      continue;
+    }
+    std::ranges::move(defaultPluginDirectories(), std::back_inserter(entries));
+    std::ranges::copy_if(entriesOf(installed), std::back_inserter(entries), [](auto &each) { return !each.empty(); });
+  }
+  std::vector<PluginFiles> all;
+  for (const std::string &entry : entries) {
     std::error_code ignored;
-    if (entry.empty())
-      for (const std::string &directory : defaultPluginDirectories())
-        findIn(directory, all);
-    else if (const fs::path path = fs::absolute(entry, ignored).lexically_normal(); fs::is_directory(path, ignored))
+    if (const fs::path path = fs::absolute(entry, ignored).lexically_normal(); fs::is_directory(path, ignored))
       findIn(path, all);
     else
       all.push_back({path.string(), manifestPath(path.string())});

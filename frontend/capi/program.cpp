@@ -48,8 +48,8 @@ Result<runtime::Config> capi::configFor(const SessionState &session, const Morti
   for (const auto &[key, value] : session.options)
     all.push_back({key.c_str(), value.c_str()});
   for (size_t i = 0; i < count; ++i) {
-    if (std::string_view(options[i].key) == "plugin_path")
-      return invalid("plugin_path is read when a session is created; give it to mortise_session_create");
+    if (const std::string key = options[i].key; key == "plugin_path" || key == "installed_plugins")
+      return invalid(key + " is read when a session is created; give it to mortise_session_create");
     std::erase_if(all, [&](const MortiseOption &option) { return std::string_view(option.key) == options[i].key; });
     all.push_back(options[i]);
   }

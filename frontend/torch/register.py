@@ -28,7 +28,7 @@ def main():
     path_file.write_text(str(pathlib.Path(sys.argv[1]).resolve()) + "\n")
     (info / "METADATA").write_text(
         f"Metadata-Version: 2.1\nName: torch-mortise\nVersion: {VERSION}\n"
-        "Summary: Mortise as a torch.compile backend\nRequires-Dist: torch>=2.13\n"
+        "Summary: Mortise as a torch.compile backend, of a build\n"
     )
     (info / "entry_points.txt").write_text("[torch_dynamo_backends]\nmortise = torch_mortise:backend\n")
     (info / "INSTALLER").write_text("mortise\n")

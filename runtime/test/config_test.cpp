@@ -49,8 +49,10 @@ protected:
 
   Folder project, user;
   fs::path before;
-  static constexpr const char *variables[] = {"MORTISE_DEVICE",      "MORTISE_DEVISE",        "MORTISE_MODE",
-                                              "MORTISE_PLUGIN_PATH", "MORTISE_FIXTURE_SPEED", "MORTISE_TEST_ANYTHING"};
+  static constexpr const char *variables[] = {"MORTISE_DEVICE",        "MORTISE_DEVISE",
+                                              "MORTISE_MODE",          "MORTISE_PLUGIN_PATH",
+                                              "MORTISE_FIXTURE_SPEED", "MORTISE_INSTALLED_PLUGINS",
+                                              "MORTISE_TEST_ANYTHING"};
 };
 
 TEST_F(ConfigTest, HasDefaults) {
@@ -247,6 +249,8 @@ TEST_F(ConfigTest, PricesOfCopiesThatAreWrongSayHow) {
 }
 
 TEST_F(ConfigTest, AProjectFileMayNotSetPluginDirectories) {
+  project.write("mortise.toml", "installed_plugins = \"/tmp\"\n");
+  EXPECT_THAT(failure(), HasSubstr("MORTISE_INSTALLED_PLUGINS"));
   project.write("mortise.toml", "plugin_path = \"/tmp\"\n");
   EXPECT_THAT(failure(), AllOf(HasSubstr("plugin_path"), HasSubstr(user.path() + "/mortise/mortise.toml"),
                                HasSubstr("MORTISE_PLUGIN_PATH")));
@@ -262,6 +266,15 @@ TEST_F(ConfigTest, AUsersFileMay) {
   auto config = read();
   ASSERT_TRUE(config);
   EXPECT_EQ(config->get("plugin_path"), "/a:" + user.path() + "/mortise/relative");
+}
+
+TEST_F(ConfigTest, InstalledPluginsAreFoundByDefault) {
+  Folder plugins;
+  plugins.add("good");
+  setenv("MORTISE_INSTALLED_PLUGINS", plugins.path().c_str(), 1);
+  EXPECT_EQ(read()->get("fixture.speed"), "slow");
+  setenv("MORTISE_PLUGIN_PATH", "/nowhere", 1);
+  EXPECT_THAT(failure({{"fixture.speed", "fast"}}), HasSubstr("unknown"));
 }
 
 TEST_F(ConfigTest, BadFilesNameTheLine) {

@@ -99,5 +99,16 @@ TEST(Manifest, PluginsAreFoundOnceAndInOrder) {
   EXPECT_EQ(found[2].library, folder.path() + "/gone.so");
 }
 
+TEST(Manifest, InstalledPluginsBelongToTheDefault) {
+  Folder folder, package;
+  folder.write("liba.so", "");
+  package.write("libb.so", "");
+  EXPECT_EQ(findPlugins(folder.path(), package.path()).size(), 1u) << "a path without an empty entry leaves them out";
+  const auto found = findPlugins(folder.path() + ":", package.path());
+  ASSERT_GE(found.size(), 2u);
+  EXPECT_EQ(found.front().library, folder.path() + "/liba.so");
+  EXPECT_EQ(found.back().library, package.path() + "/libb.so") << "behind those beside the runtime";
+}
+
 } // namespace
 } // namespace mortise::runtime::test

@@ -145,3 +145,10 @@ dev_sdk() {
   tar -C "$(dirname "$folder")" -czf "$folder.tar.gz" "$(basename "$folder")"
   say "the SDK is in $folder and $folder.tar.gz; its README.md begins with a plugin in 30 minutes"
 }
+
+dev_wheel() {
+  dev_setup
+  dev_build release product
+  "$VENV/bin/python" tools/wheel/wheel.py "$1" || fail "wheel: see above"
+  say "the wheels are in $1; install them beside PyTorch: pip install $1/torch_mortise-*.whl"
+}

@@ -76,7 +76,7 @@ def flat(value):
 def rounding_once(run):
     """Two lists: the results of run() with one rounding per op, and how far such roundings move each floating result. Eager's own kernels
     may round more often: convolutions of f16 add in f16."""
-    from torch_mortise.backend import decompositions
+    from torch_mortise.dynamo import decompositions
 
     def called(noise):
         with error_bounds.NoisyCalls(noise, decompositions()):

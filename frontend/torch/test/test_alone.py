@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Inference graphs that Dynamo calls without AOTAutograd's runtime wrapper (backend.stands_alone), and graphs that need the wrapper."""
+"""Inference graphs that Dynamo calls without AOTAutograd's runtime wrapper (dynamo.stands_alone), and graphs that need the wrapper."""
 
 import importlib
 
@@ -9,19 +9,19 @@ import torch_mortise.graph
 from conftest import assert_same
 
 aten = torch.ops.aten
-backend = importlib.import_module("torch_mortise.backend")  # the package's attribute of this name is the function
+dynamo = importlib.import_module("torch_mortise.dynamo")
 
 
 @pytest.fixture
 def decisions(monkeypatch):
     """Whether each graph compiled so far stands alone."""
-    found, decide = [], backend.stands_alone
+    found, decide = [], dynamo.stands_alone
 
     def stands_alone(*arguments):
         found.append(decide(*arguments))
         return found[-1]
 
-    monkeypatch.setattr(backend, "stands_alone", stands_alone)
+    monkeypatch.setattr(dynamo, "stands_alone", stands_alone)
     return found
 
 

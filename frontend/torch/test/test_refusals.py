@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch_mortise
 import torch_mortise._native
+import torch_mortise.region
 from conftest import DEVICES
 from torch import nn
 from torch_mortise import last_report

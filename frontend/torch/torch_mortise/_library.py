@@ -7,8 +7,10 @@ import threading
 
 import torch
 
+from . import packages
 from .errors import NOT_FOUND, MortiseError
 
+OLDEST, NEWEST = (2, 11), (2, 13)  # of PyTorch, as pyproject.toml has them
 log = logging.getLogger("torch_mortise")
 
 
@@ -35,8 +37,12 @@ def _load():
             f"expected libmortise and the extension _native beside torch_mortise, found: {error}; "
             "build them with ./dev build, or reinstall the package",
         ) from error
-    if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
-        raise MortiseError(NOT_FOUND, f"expected torch 2.13 or newer, found {torch.__version__}; upgrade torch")
+    release = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    expected = f"torch {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}"
+    if release < OLDEST or not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+        raise MortiseError(NOT_FOUND, f"expected {expected}, found {torch.__version__}; upgrade torch")
+    if release > NEWEST:
+        log.warning("expected %s, found %s, with which Mortise was not tested", expected, torch.__version__)
     _native.setup(
         torch.Tensor.__dlpack_c_exchange_api__,
         MortiseError,
@@ -68,13 +74,18 @@ def native():
     return _loaded
 
 
+def _with_installed_plugins(options):
+    folders = packages.installed_plugins()
+    return options if not folders or any(key == "installed_plugins" for key, _ in options) else (*options, ("installed_plugins", folders))
+
+
 def session(options=()):
     """The session for these (key, value) pairs; equal options share a session."""
     module = native()
     with _lock:
         found = _sessions.get(options)
         if found is None:
-            found = _sessions[options] = module.Session(options)
+            found = _sessions[options] = module.Session(_with_installed_plugins(options))
         return found
 
 

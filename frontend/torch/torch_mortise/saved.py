@@ -53,7 +53,7 @@ class SavedGraph(SerializableCallable):
         from torch._subclasses import FakeTensorMode
         from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-        from .backend import load_inference
+        from .dynamo import load_inference
 
         data, own = pickle.loads(data)
         module = GraphPickler.loads(data, FakeTensorMode(shape_env=ShapeEnv()))

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from error_bounds import MORE_RUNS, RUNS, unit_roundoff
 from torch_mortise import dtypes
-from torch_mortise.backend import decompositions
+from torch_mortise.dynamo import decompositions
 from torch_mortise.importer.core import DECOMPOSITIONS
 
 from . import distribution, judge

@@ -13,7 +13,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torch_mortise import _library, dtypes
-from torch_mortise.backend import decompositions
+from torch_mortise.dynamo import decompositions
 from torch_mortise.errors import MortiseError, Unsupported
 from torch_mortise.importer import HANDLERS, Emitter, Value
 from torch_mortise.indices import NONE

@@ -54,8 +54,9 @@ public:
   // (whether a library that is new on this machine is first started in such a process), plugin_owners (users who may
   // own plugins' files, beside this user and root), transfer (prices of copies between memories), plus one
   // "PLUGIN.OPTION" for each option that a plugin's manifest declares (MORTISE_PLUGIN_OPTION, or [PLUGIN] OPTION =
-  // ...). An empty entry in plugin_path stands for the default directories. MORTISE_LIBRARY and variables that start
-  // with MORTISE_TEST_, MORTISE_DEV_ or MORTISE_BENCH_ are skipped, because other programs read them.
+  // ...). An empty entry in plugin_path stands for the default directories and those in installed_plugins.
+  // MORTISE_LIBRARY and variables that start with MORTISE_TEST_, MORTISE_DEV_ or MORTISE_BENCH_ are skipped, because
+  // other programs read them.
   static Result<Config> read(std::span<const MortiseOption> callOptions);
 
   const std::string &get(std::string_view key) const; // a known key; its default when unset

@@ -49,9 +49,10 @@ struct FoundPlugin {
 
 std::string manifestPath(const std::string &library);
 
-// Plugins in colon separated directories and files, in order, without repetition; an empty entry stands for
-// defaultPluginDirectories(). A directory's plugins are all *.so and *.toml in it, in pairs.
-std::vector<PluginFiles> findPlugins(const std::string &pluginPath);
+// Plugins in colon separated directories and files, in order, without repetition. An empty entry of `pluginPath` stands
+// for defaultPluginDirectories() and what is in `installed`. A directory's plugins are all *.so and *.toml in it, in
+// pairs.
+std::vector<PluginFiles> findPlugins(const std::string &pluginPath, const std::string &installed = "");
 
 // The folder mortise/plugins beside the library or program that contains the runtime.
 std::vector<std::string> defaultPluginDirectories();
