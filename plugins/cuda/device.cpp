@@ -101,20 +101,9 @@ Result<void> Device::check(CUresult result, const char *call) {
   if (checked)
     return {};
   Error error{checked.error().code, "cuda:" + std::to_string(number) + ": " + checked.error().message};
-  if (error.code == MORTISE_DEVICE_LOST) {
-    std::lock_guard lock(lossMutex);
-    if (!isLost)
-      loss = error;
-    isLost = true;
-  }
+  if (error.code == MORTISE_DEVICE_LOST)
+    loss.keep(error);
   return error;
-}
-
-Result<void> Device::alive() const {
-  if (!isLost)
-    return {};
-  std::lock_guard lock(lossMutex);
-  return loss;
 }
 
 Result<CUcontext> Device::context() {
