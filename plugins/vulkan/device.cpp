@@ -22,7 +22,10 @@ Result<void> Device::check(VkResult result, const char *call) {
 
 codegen::LaunchLimits Device::limits() const {
   constexpr uint64_t mostRows = 65535;
-  return {mostRows * codegen::VulkanFeatures::gridRow - 1, static_cast<uint64_t>(iterations)};
+  codegen::LaunchLimits limits;
+  limits.blocks = mostRows * codegen::VulkanFeatures::gridRow - 1;
+  limits.iterations = static_cast<uint64_t>(iterations);
+  return limits;
 }
 
 Result<void> Device::start() {

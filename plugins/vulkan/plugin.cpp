@@ -54,8 +54,7 @@ struct VulkanPlugin : codegen::SlotsOf<VulkanPlugin, Traits> {
   Result<Packed<Constants>> bind(const Kernel &kernel, const MortiseAddress *inputs) {
     if (!kernel.hasConstants())
       return Packed<Constants>{};
-    auto bound = kernel.bind(inputs);
-    return bound ? Result<Packed<Constants>>(Packed<Constants>{std::move(*bound), 0}) : bound.error();
+    return Packed<Constants>{kernel.bind(inputs), 0};
   }
 
   // ---- Memory

@@ -249,10 +249,10 @@ static Result<std::vector<uint64_t>> gridsOf(const SimtFunction &code, const Att
     Result<uint64_t> blocks = countOf(attention ? attention->blocks() : each.blocks, symbols);
     if (!blocks)
       return blocks.error();
-    if (*blocks > limits.blocks)
-      return Error{MORTISE_UNSUPPORTED, "expected a grid of at most " + std::to_string(limits.blocks) +
-                                            " blocks, found " + std::to_string(*blocks) +
-                                            "; run the graph on smaller tensors"};
+    const uint64_t most = std::min(limits.blocks, limits.threads / each.threads);
+    if (*blocks > most)
+      return Error{MORTISE_UNSUPPORTED, "expected a grid of at most " + std::to_string(most) + " blocks, found " +
+                                            std::to_string(*blocks) + "; run the graph on smaller tensors"};
     grids.push_back(*blocks);
     if (limits.iterations == UINT64_MAX)
       continue;

@@ -113,6 +113,7 @@ struct ProgramStep {
 // What a device can do in one launch.
 struct LaunchLimits {
   uint64_t blocks = (UINT64_C(1) << 31) - 1; // of a grid
+  uint64_t threads = UINT64_MAX;             // of a grid
   uint64_t iterations = UINT64_MAX;          // of all loops of a thread together
 };
 
@@ -242,7 +243,7 @@ public:
                        [](const MortiseValue *input) { return (input->flags & MORTISE_VALUE_CONSTANT) != 0; });
   }
   // The host has copied the constants to the device, and keeps them there.
-  Result<std::unique_ptr<BoundInputs>> bind(const MortiseAddress *inputs) const {
+  std::unique_ptr<BoundInputs> bind(const MortiseAddress *inputs) const {
     auto bound = std::make_unique<BoundInputs>();
     bound->inputs.assign(inputs, inputs + region.input_count);
     return bound;
