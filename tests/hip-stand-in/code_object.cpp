@@ -100,13 +100,13 @@ void CodeObject::loadEmulated(const char *image) {
     throw broken("no emulated kernels behind it: load the plugin of tests/hip-stand-in/plugin");
   synchronises = trailer.synchronises != 0;
   file = memfd_create("emulated", MFD_CLOEXEC);
-  const char *library = end + sizeof trailer;
-  if (file < 0 || write(file, library, trailer.bytes) != static_cast<ssize_t>(trailer.bytes))
+  const char *bytes = end + sizeof trailer;
+  if (file < 0 || write(file, bytes, trailer.bytes) != static_cast<ssize_t>(trailer.bytes))
     throw broken("no memory for emulated kernels");
-  this->library = dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!this->library)
+  library = dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library)
     throw broken(std::string("emulated kernels that cannot be loaded: ") + dlerror());
-  if (auto *table = static_cast<void **>(dlsym(this->library, "mortise_emulated_functions")))
+  if (auto *table = static_cast<void **>(dlsym(library, "mortise_emulated_functions")))
     for (unsigned i = 0; i < static_cast<unsigned>(EmulatedCall::Count); ++i)
       table[i] = codegen::test::emulatedFunction(static_cast<EmulatedCall>(i));
 }

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 using namespace mortise::stand_in;
 namespace hip = mortise::rocm::hip;
