@@ -6,7 +6,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <new>
 #include <sstream>
+#include <sys/mman.h>
 #include <utility>
 
 namespace mortise::stand_in {
@@ -33,6 +35,18 @@ thread_local Status lastError = Success;
 
 } // namespace
 
+Pages::Pages(size_t wanted) : bytes(wanted) {
+  void *made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (made == MAP_FAILED)
+    throw std::bad_alloc();
+  start = static_cast<std::byte *>(made);
+}
+
+Pages::~Pages() {
+  if (start)
+    munmap(start, bytes);
+}
+
 Runtime &Runtime::instance() {
   static Runtime runtime;
   return runtime;
@@ -54,7 +68,9 @@ void Runtime::configure(const std::string &given) {
   calls.clear();
   problemList.clear();
   counts.clear();
-  forEver = Success;
+  callCount = 0;
+  if (std::exchange(forEver, Success) != Success) // with its state a device loses what it has registered
+    registrations.clear();
   Settings made;
   made.report = settings.report;
   std::istringstream words(given);
@@ -73,6 +89,8 @@ void Runtime::configure(const std::string &given) {
       made.version = number();
     } else if (key == "pools") {
       made.pools = number() != 0;
+    } else if (key == "calls") {
+      made.calls = number() != 0;
     } else if (key == "wave") {
       made.wave = number();
     } else if (key == "order") {
@@ -102,6 +120,7 @@ void Runtime::configure(const std::string &given) {
 
 const char *Runtime::report() {
   const std::lock_guard lock(mutex);
+  runAll(-1);
   std::ostringstream out;
   out << "streams=" << streams.size() << " events=" << events.size() << " modules=" << modules.size()
       << " allocations=" << allocations.size() << " registrations=" << registrations.size() << " launches=" << launches
@@ -134,11 +153,12 @@ void Runtime::complain(const std::string &problem) {
 // ---- Calls
 
 Status Runtime::enter(const char *function) {
-  calls.emplace_back(function);
+  if (settings.calls)
+    calls.emplace_back(function);
+  ++callCount;
   const int number = ++counts[function];
-  const bool isNext = settings.failing == function
-                          ? number == settings.failingCall
-                          : settings.failing == "*" && static_cast<int>(calls.size()) == settings.failingCall;
+  const bool isNext = settings.failing == function ? number == settings.failingCall
+                                                   : settings.failing == "*" && callCount == settings.failingCall;
   if (isNext) {
     if (lasts(settings.result))
       forEver = settings.result;
@@ -171,9 +191,9 @@ const std::string &Runtime::architectureOf(int device) const {
 void *Runtime::allocate(size_t bytes, int device, bool isThere) {
   constexpr size_t alignment = 256;
   Allocation made;
-  made.memory = std::make_unique_for_overwrite<std::byte[]>(bytes + 2 * Allocation::guard + alignment);
+  made.memory = Pages(bytes + 2 * Allocation::guard + alignment);
   made.bytes = bytes, made.device = device, made.isThere = isThere;
-  const uintptr_t address = (begin(made.memory.get()) + Allocation::guard + alignment - 1) / alignment * alignment;
+  const uintptr_t address = (begin(made.memory.data()) + Allocation::guard + alignment - 1) / alignment * alignment;
   auto *memory = reinterpret_cast<std::byte *>(address);
   std::fill_n(memory - Allocation::guard, Allocation::guard, fence);
   std::fill_n(memory, bytes, fresh);
@@ -216,7 +236,7 @@ void Runtime::free(void *address) {
 
 // Keeps it for a while, to see whether somebody still writes there. Without memory: lets the oldest go.
 void Runtime::bury(uintptr_t address, Allocation allocation) {
-  const bool isNew = allocation.memory != nullptr;
+  const bool isNew = allocation.memory.data() != nullptr;
   if (isNew) {
     freedBytes += allocation.bytes;
     freedOrder.push_back(address);

@@ -15,6 +15,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mortise::rocm::hip {
@@ -61,7 +62,7 @@ using namespace rocm::hip;
 // Settings (stand_in.hpp).
 struct Settings {
   int devices = 2, version = 60232830, wave = 0;
-  bool pools = true;
+  bool pools = true, calls = true;
   std::vector<std::string> architectures{"gfx942"};
   enum class Order { Random, Lazy, Eager } order = Order::Random;
   unsigned seed = 1;
@@ -70,10 +71,28 @@ struct Settings {
   Status result = Success;
 };
 
+// Whole pages of the system's: a device's memory is none of malloc's.
+class Pages {
+public:
+  Pages() = default;
+  explicit Pages(size_t bytes);
+  Pages(Pages &&other) noexcept : start(std::exchange(other.start, nullptr)), bytes(other.bytes) {}
+  Pages &operator=(Pages &&other) noexcept {
+    std::swap(start, other.start), std::swap(bytes, other.bytes);
+    return *this;
+  }
+  ~Pages();
+  std::byte *data() const { return start; }
+
+private:
+  std::byte *start = nullptr;
+  size_t bytes = 0;
+};
+
 // Memory of a device, with guards on both sides.
 struct Allocation {
   static constexpr size_t guard = 256;
-  std::unique_ptr<std::byte[]> memory;
+  Pages memory;
   size_t bytes = 0;
   int device = 0;
   bool isThere = true;    // the work that allocates it has happened
@@ -146,6 +165,7 @@ private:
   std::vector<std::shared_ptr<StreamObject>> orphans;    // destroyed before their work was done
   std::vector<std::string> calls, problemList;
   std::map<std::string, int> counts;
+  int callCount = 0;
   std::string text;
 };
 

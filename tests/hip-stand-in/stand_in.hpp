@@ -8,13 +8,14 @@ extern "C" {
 //   version=60232830                of HIP
 //   pools=1                         whether there are memory pools
 //   wave=0                          threads in a wave; 0: what the architecture has
+//   calls=1                         whether calls are written down
 //   order=random seed=1             when queued work happens: `random`, some of it at any call; `lazy`, as late as what
 //                                   waits allows, the last stream first; `eager`, when it is queued
 //   fail=hipMalloc:2:2              the second call of that function answers so; `*` counts all calls
 //   report=FILE                     problems are appended to it, a line each, and at the end a line with counts
 using StandInConfigure = void (*)(const char *settings);
-// A line with what there is ("streams=0 events=0 modules=0 allocations=0 registrations=0 launches=0 calls=0"), then the
-// calls since the last configuration, a line each. Valid until the next call.
+// All work is done first. A line with what there is ("streams=0 events=0 modules=0 allocations=0 registrations=0
+// launches=0 calls=0"), then the calls since the last configuration, a line each. Valid until the next call.
 using StandInReport = const char *(*)();
 // What the caller did wrong since the last configuration, a line each. All work is done before.
 using StandInProblems = const char *(*)();

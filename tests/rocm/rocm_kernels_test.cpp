@@ -19,13 +19,15 @@ class RocmKernels : public testing::TestWithParam<const char *> {};
 TEST_P(RocmKernels, OfAllFamiliesEqualTheInterpreter) {
   const Session session("arch=" + std::string(GetParam()));
   ASSERT_FALSE(session.devices.empty()) << session.log;
+  // The others have the schedules of one of these two, so that a few graphs show that they are right, too.
+  const bool isWhole = GetParam() == std::string("gfx942") || GetParam() == std::string("gfx1100");
   size_t compared = 0;
   codegen::test::forEachGraph([&](const std::string &name, const MortiseGraph &view) {
     uint64_t bytes = 0;
     for (size_t i = 0; i < view.output_count; ++i)
       bytes += byteSize(*view.outputs[i]->type);
-    if (bytes > (1 << 20) && GetParam() != std::string("gfx942"))
-      return; // all are emulated for one of them
+    if (bytes > (isWhole ? 1 << 20 : 1 << 13))
+      return;
     SCOPED_TRACE(name);
     auto graph = Graph::copy(view);
     ASSERT_TRUE(graph) << graph.error().message;
@@ -33,7 +35,7 @@ TEST_P(RocmKernels, OfAllFamiliesEqualTheInterpreter) {
     runAndCompare(session.devices[0], region, (*graph)->view(), compared % 3 == 0 ? 8 : 0);
     ++compared;
   });
-  EXPECT_GT(compared, 80U);
+  EXPECT_GT(compared, isWhole ? 80U : 40U);
   EXPECT_THAT(session.problems(), IsEmpty());
 }
 

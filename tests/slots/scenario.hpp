@@ -3,6 +3,8 @@
 
 #include "slots.hpp"
 
+#include <optional>
+
 namespace mortise::test {
 
 // What a host does with a device, with every status that is one. Goes on after errors, and ends what it began.
@@ -107,9 +109,9 @@ private:
       onEvent(table.event_wait, events[0], streams[1]);
     }
     try {
-      const Region compiled(device, smallGraph());
+      compiled.emplace(device, smallGraph());
       if (streams[1] && memory[0] && memory[1])
-        if (auto queued = compiled.enqueue(streams[1], {memory[0]}, {memory[1]}); !queued)
+        if (auto queued = compiled->enqueue(streams[1], {memory[0]}, {memory[1]}); !queued)
           errors.push_back(queued.error());
     } catch (const Failed &failed) {
       errors.push_back(failed.error);
@@ -131,6 +133,7 @@ private:
       onStream(table.stream_status, stream);
       onStream(table.stream_wait, stream);
     }
+    compiled.reset(); // its work has happened
   }
   void end() {
     if (registered) {
@@ -154,6 +157,7 @@ private:
   MortiseDevice *device, *other;
   std::vector<Error> errors;
   std::vector<float> data = std::vector<float>(smallBytes / 4, 1.5f);
+  std::optional<Region> compiled;
   MortiseStream *streams[2] = {};
   MortiseEvent *events[2] = {};
   MortiseAddress memory[3] = {};
