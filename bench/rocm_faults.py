@@ -3,10 +3,10 @@
 process for each network: rocm_faults.py NETWORK. Prints a line of JSON.
 
 First the network is compiled and called without a fault. Then, for each call of HIP that one call of the compiled network makes, the
-network is called while that call fails, with error codes by turns. It has to raise an error that names the device and the function, or to
-return the right result; the next call has to return it, too, and the stand-in may complain of no handle or memory that was given back.
-Then the same for each call of HIP while the network is compiled anew. With MORTISE_TEST_LASTING, a code after which HIP refuses
-everything: one call in the middle fails with it, and the next one has to say so."""
+network is called while that call fails, once with each of five error codes. It has to raise an error that names the device and the
+function, or to return the right result; the next call has to return it, too, and the stand-in may complain of no handle or memory that was
+given back. Then the same for each call of HIP while a network of layers is compiled anew, with the codes by turns. With
+MORTISE_TEST_LASTING, a code after which HIP refuses everything: one call in the middle fails with it, and the next one has to say so."""
 
 import ctypes
 import json
@@ -137,8 +137,9 @@ class Sweep:
     def sweep(self):
         self.without_fault()
         for number in range(1, self.result["calls"] + 1):
-            if not self.judge(number, PASSING[number % len(PASSING)], self.call):
-                self.result["problems"].append(f"{self.name}: call {number} of {self.result['calls']} was not made again")
+            for code in PASSING:
+                if not self.judge(number, code, self.call):
+                    self.result["problems"].append(f"{self.name}: call {number} of {self.result['calls']} was not made again")
         if self.name == "layers":  # each call of HIP while a network is compiled
             self.stand_in.configure()
             self.compile()

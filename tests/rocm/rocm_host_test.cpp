@@ -253,6 +253,27 @@ TEST(RocmDriver, EveryFailureBecomesAStatus) {
         failOnce(function, n, failure);
 }
 
+// All that hipError_t has, and one that it has not.
+TEST(RocmDriver, EveryErrorCodeIsAStatusWithWhatToDo) {
+  std::set<MortiseCode> codes;
+  for (const int result : {1,   2,   3,   4,   9,   17,  21,  35,  98,  100, 101, 200, 201, 205,  209,  214, 217,
+                           218, 301, 302, 303, 304, 400, 401, 500, 600, 700, 701, 702, 705, 709,  710,  712, 713,
+                           719, 720, 801, 900, 901, 902, 903, 904, 905, 906, 907, 908, 999, 1052, 1053, 4711}) {
+    const Session session("order=lazy");
+    session.warmUp();
+    session.configure("fail=hipMallocAsync:1:" + std::to_string(result));
+    try {
+      makeMemory(session.devices[0], 256);
+      ADD_FAILURE() << result << " is no error";
+    } catch (const Failed &failed) {
+      codes.insert(failed.error.code);
+      EXPECT_THAT(failed.error.message, AllOf(HasSubstr("rocm:0: hipMallocAsync: "),
+                                              testing::ContainsRegex(", " + std::to_string(result) + "\\); [a-z]")));
+    }
+  }
+  EXPECT_THAT(codes, AllOf(SizeIs(testing::Ge(7U)), testing::Not(Contains(MORTISE_OK))));
+}
+
 TEST(RocmDriver, WithoutItsPoolADeviceWorks) {
   for (const char *settings : {"pools=0", "fail=hipMemPoolSetAttribute:1:999"}) {
     const Session session(settings);
