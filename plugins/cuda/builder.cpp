@@ -10,26 +10,8 @@ namespace mortise::cuda {
 
 static constexpr uint32_t none = UINT32_MAX;
 
-static Dim bytesOf(const MortiseValue &value) {
-  const std::vector<Dim> dims = dimsOf(*value.type);
-  return elementCount(std::span<const Dim>(dims)) * static_cast<int64_t>(dtypeBits(value.type->dtype) / 8);
-}
-
-static const char *loweringOf(codegen::GroupKind kind) {
-  switch (kind) {
-  case codegen::GroupKind::Pointwise:
-    return "cuda.pointwise";
-  case codegen::GroupKind::Rows:
-    return "cuda.rows";
-  case codegen::GroupKind::Columns:
-    return "cuda.columns";
-  case codegen::GroupKind::Scan:
-    return "cuda.scan";
-  case codegen::GroupKind::Product:
-    return "cuda.product";
-  }
-  return "cuda.generated";
-}
+static constexpr codegen::LoweringNames names{"cuda.pointwise", "cuda.rows",    "cuda.columns",
+                                              "cuda.scan",      "cuda.product", "cuda.copy"};
 
 bool Builder::isOutput(uint32_t value) const {
   return std::any_of(region.outputs, region.outputs + region.output_count,
@@ -267,104 +249,27 @@ void Builder::orderUnits() {
     add({false, g, groups[g].inputs, groups[g].outputs});
   }
   while (addCalls(none)) {
-  } // placeOf() says so where something is missing
-}
-
-// ---- Places
-
-void Builder::placeInputs() {
-  for (uint32_t i = 0; i < region.input_count; ++i) {
-    places[region.inputs[i]->index] = Place{Place::Input, i};
-    kernel.constants |= (region.inputs[i]->flags & MORTISE_VALUE_CONSTANT) != 0;
-  }
-  for (size_t i = 0; i < region.alias_count; ++i)
-    aliased[region.aliases[i]->output] = region.inputs[region.aliases[i]->input]->index;
-}
-
-// Whether the group may have the memory of one of its inputs, of which it makes something else, for this output.
-bool Builder::mayWriteOver(uint32_t group, uint32_t output, uint32_t input) const {
-  const std::vector<std::vector<uint32_t>> &over = functions[group]->code().over;
-  return (groups[group].inPlace == static_cast<int>(input) && output == 0) ||
-         (output < over.size() && std::ranges::find(over[output], input) != over[output].end());
-}
-
-// Whether the group that makes `value` may write it where the state lies that `output` updates: nobody wants the old
-// contents any more.
-bool Builder::mayUpdate(uint32_t output, uint32_t value) const {
-  const uint32_t state = aliased[output];
-  for (uint32_t other = 0; other < region.output_count; ++other)
-    if (other != output && region.outputs[other]->index == state)
-      return false;
-  bool made = false;
-  for (const Unit &unit : units) {
-    const bool before = made;
-    const auto at = std::ranges::find(unit.outputs, value);
-    made |= at != unit.outputs.end();
-    const auto read = std::ranges::find(unit.inputs, state);
-    if (!made || read == unit.inputs.end())
-      continue;
-    if (before || unit.isCall ||
-        !mayWriteOver(unit.index, static_cast<uint32_t>(at - unit.outputs.begin()),
-                      static_cast<uint32_t>(read - unit.inputs.begin())))
-      return false;
-  }
-  return made;
-}
-
-// Groups write outputs where they can. An output that is an input, is listed a second time, or updates a state that is
-// still read is copied at the end.
-void Builder::placeOutputs() {
-  for (uint32_t o = 0; o < region.output_count; ++o) {
-    const MortiseValue &value = *region.outputs[o];
-    if (aliased[o] == value.index)
-      continue; // the state as it was
-    if (places[value.index] || (aliased[o] != none && !mayUpdate(o, value.index)))
-      ends.push_back({o, value.index});
-    else
-      places[value.index] = Place{Place::Output, o};
-  }
-}
-
-Place Builder::workspace(Dim bytes) {
-  kernel.buffers.push_back({std::move(bytes)});
-  return {Place::Workspace, static_cast<uint32_t>(kernel.buffers.size() - 1)};
-}
-
-Result<Place> Builder::placeOf(uint32_t value) {
-  if (!places[value])
-    return Error{MORTISE_INTERNAL, "a step of the cuda plugin reads value " + std::to_string(value) + " (" +
-                                       typeString(*region.values[value]->type) +
-                                       "), which no step writes; please report this graph"};
-  return *places[value];
-}
-
-Place Builder::placeFor(uint32_t value) {
-  if (!places[value])
-    places[value] = workspace(bytesOf(*region.values[value]));
-  return *places[value];
+  } // Placement::of says so where something is missing
 }
 
 // ---- Steps
 
+void Builder::placeOutputs() {
+  std::vector<codegen::Placement::Unit> writers;
+  for (const Unit &unit : units)
+    writers.push_back({unit.inputs, unit.outputs, unit.isCall ? nullptr : &groups[unit.index],
+                       unit.isCall ? nullptr : &functions[unit.index]->code()});
+  placement.placeOutputs(writers);
+}
+
 Result<Launch> Builder::launchOf(const codegen::Group &group, std::shared_ptr<Function> function, bool isPacking) {
-  Launch launch{std::move(function), {}};
-  for (const codegen::SimtArgument &argument : launch.function->code().arguments) {
-    if (argument.kind == codegen::SimtArgument::Symbol) {
-      launch.arguments.push_back({Launch::Argument::Symbol, argument.index, {}});
-      continue;
-    }
-    if (argument.kind == codegen::SimtArgument::Scratch) {
-      const Dim bytes = launch.function->code().scratchBytes;
-      launch.arguments.push_back({Launch::Argument::Address, 0, isPacking ? packed(bytes, false) : workspace(bytes)});
-      continue;
-    }
-    const bool isOutput = argument.kind == codegen::SimtArgument::Output;
-    Result<Place> place =
-        isOutput ? Result<Place>(placeFor(group.outputs[argument.index])) : placeOf(group.inputs[argument.index]);
-    if (!place)
-      return place.error();
-    launch.arguments.push_back({Launch::Argument::Address, 0, *place});
-  }
+  Launch launch{std::move(function), {}, {}};
+  auto arguments = codegen::argumentsOf(launch.function->code(), group, placement, [&](Dim bytes) {
+    return isPacking ? packed(std::move(bytes), false) : placement.workspace(std::move(bytes));
+  });
+  if (!arguments)
+    return arguments.error();
+  launch.arguments = std::move(*arguments);
   if (launch.arguments.size() > Launch::mostArguments)
     return Error{MORTISE_UNSUPPORTED, "expected at most " + std::to_string(Launch::mostArguments) +
                                           " arguments of a kernel, found " + std::to_string(launch.arguments.size()) +
@@ -377,7 +282,7 @@ Result<void> Builder::addLaunch(uint32_t number) {
   Result<Launch> launch = launchOf(group, functions[number], false);
   if (!launch)
     return launch.error();
-  kernel.steps.push_back({std::move(*launch), group.name, loweringOf(group.kind), originsOf(group.nodes)});
+  kernel.steps.push_back({std::move(*launch), group.name, names.of(group.kind), originsOf(group.nodes)});
   return {};
 }
 
@@ -392,11 +297,11 @@ Result<void> Builder::addPacking() {
   for (size_t i = 0; i < packingGroups.size(); ++i) {
     const codegen::Group &group = packingGroups[i];
     for (const uint32_t output : group.outputs)
-      places[output] = packed(bytesOf(*region.values[output]), true);
+      placement.set(output, packed(codegen::bytesOf(*region.values[output]), true));
     Result<Launch> launch = launchOf(group, packingFunctions[i], true);
     if (!launch)
       return launch.error();
-    kernel.packing.push_back({std::move(*launch), group.name, loweringOf(group.kind), originsOf(group.nodes)});
+    kernel.packing.push_back({std::move(*launch), group.name, names.of(group.kind), originsOf(group.nodes)});
   }
   return {};
 }
@@ -412,7 +317,7 @@ Result<Product> Builder::productOf(const Call &call) {
   product.shape.axes = axesOf(node, call.operands[0], call.operands[1]);
   std::vector<Place> sources;
   for (const View &operand : call.operands) {
-    Result<Place> place = placeOf(operand.base);
+    Result<Place> place = placement.of(operand.base);
     if (!place)
       return place.error();
     sources.push_back(*place);
@@ -424,8 +329,8 @@ Result<Product> Builder::productOf(const Call &call) {
     product.shape.biasOffset = call.operands[2].offset;
     product.bias = sources[2];
   }
-  product.c = placeFor(call.target);
-  product.workspace = workspace(0);
+  product.c = placement.forResult(call.target);
+  product.workspace = placement.workspace(0);
   return product;
 }
 
@@ -440,28 +345,28 @@ Result<Convolution> Builder::convolutionOf(const Call &call) {
       roles.push_back(role);
   for (size_t i = 0; i < roles.size(); ++i) {
     const View &operand = call.operands[i];
-    Result<Place> place = placeOf(operand.base);
+    Result<Place> place = placement.of(operand.base);
     if (!place)
       return place.error();
     convolution.places[roles[i]] = *place;
     convolution.elements[roles[i]] = operand.offset;
   }
-  convolution.places[RoleResult] = placeFor(call.target);
-  convolution.workspace = workspace(0);
+  convolution.places[RoleResult] = placement.forResult(call.target);
+  convolution.workspace = placement.workspace(0);
   return convolution;
 }
 
 Result<Launch> Builder::attentionOf(const Call &call) {
-  using Argument = Launch::Argument;
+  using Argument = codegen::KernelArgument;
   Launch launch{call.function, {}, call.attention};
   for (const codegen::SimtArgument &argument : launch.function->code().arguments) {
     if (argument.kind == codegen::SimtArgument::Input) {
-      Result<Place> place = placeOf(call.operands[argument.index].base);
+      Result<Place> place = placement.of(call.operands[argument.index].base);
       if (!place)
         return place.error();
       launch.arguments.push_back({Argument::Address, 0, *place});
     } else if (argument.kind == codegen::SimtArgument::Output) {
-      launch.arguments.push_back({Argument::Address, 0, placeFor(call.target)});
+      launch.arguments.push_back({Argument::Address, 0, placement.forResult(call.target)});
     } else {
       launch.arguments.push_back(
           {argument.kind == codegen::SimtArgument::Stride ? Argument::Stride : Argument::Number, argument.index, {}});
@@ -483,47 +388,19 @@ Result<void> Builder::addCall(const Call &call) {
                                : add(convolutionOf(call), "convolution", "cudnn.convolution");
 }
 
-void Builder::addCopy(uint32_t output, uint32_t value, Place source, Place target) {
-  const MortiseNode *producer = region.values[value]->producer;
-  kernel.steps.push_back({Copy{source, target, bytesOf(*region.values[value])},
-                          "copy to output " + std::to_string(output), "cuda.copy",
-                          producer ? originsOf({producer->index}) : std::vector<uint32_t>{}});
-}
-
-// First what is copied elsewhere, then the states, which others may have been copied from. A state that becomes another
-// one is kept in the workspace meanwhile: the two may change places.
 Result<void> Builder::addCopies() {
-  std::vector<std::pair<End, Place>> updates;
-  for (const End &end : ends) {
-    Result<Place> source = placeOf(end.value);
-    if (!source)
-      return source.error();
-    const Place target{Place::Output, end.output};
-    if (aliased[end.output] == none) {
-      addCopy(end.output, end.value, *source, target);
-      continue;
-    }
-    if (std::ranges::find(aliased, end.value) != aliased.end()) {
-      const Place kept = workspace(bytesOf(*region.values[end.value]));
-      addCopy(end.output, end.value, *source, kept);
-      *source = kept;
-    }
-    updates.push_back({end, *source});
-  }
-  for (const auto &[end, source] : updates)
-    addCopy(end.output, end.value, source, {Place::Output, end.output});
+  auto copies = placement.copies();
+  if (!copies)
+    return copies.error();
+  for (codegen::Placement::Copy &copy : *copies)
+    kernel.steps.push_back({Copy{copy.source, copy.target, std::move(copy.bytes)},
+                            "copy to output " + std::to_string(copy.output), names.copy, originsOf(copy.nodes)});
   return {};
 }
 
 void Builder::findLives() {
   for (uint32_t number = 0; number < kernel.steps.size(); ++number) {
-    const auto use = [&](const Place &place) {
-      if (place.kind != Place::Workspace)
-        return;
-      codegen::Buffer &buffer = kernel.buffers[place.index];
-      buffer.first = std::min(buffer.first, number);
-      buffer.last = std::max(buffer.last, number);
-    };
+    const auto use = [&](const Place &place) { placement.use(place, number); };
     const auto &work = kernel.steps[number].work;
     if (const auto *copy = std::get_if<Copy>(&work)) {
       use(copy->source);
@@ -539,9 +416,7 @@ void Builder::findLives() {
           use(*place);
       use(convolution->workspace);
     } else {
-      for (const Launch::Argument &argument : std::get<Launch>(work).arguments)
-        if (argument.kind == Launch::Argument::Address)
-          use(argument.place);
+      placement.use(std::get<Launch>(work).arguments, number);
     }
   }
 }
@@ -563,7 +438,9 @@ Result<void> Builder::run() {
     return compiled;
   if (auto compiled = compileAttentions(); !compiled)
     return compiled;
-  placeInputs();
+  kernel.constants = std::any_of(region.inputs, region.inputs + region.input_count, [](const MortiseValue *input) {
+    return (input->flags & MORTISE_VALUE_CONSTANT) != 0;
+  });
   if (auto added = addPacking(); !added)
     return added;
   placeOutputs();

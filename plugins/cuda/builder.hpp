@@ -16,13 +16,10 @@ public:
   Builder(Kernel &kernel, const MortiseGraph &region, std::span<const std::vector<uint32_t>> origins,
           std::span<const ConvolutionShape> shapes, const MortiseCompileOptions &options)
       : kernel(kernel), region(region), origins(origins), shapes(shapes), options(options),
-        ranges(symbolRanges(region)), places(region.value_count), aliased(region.output_count, UINT32_MAX) {}
+        ranges(symbolRanges(region)), placement(region, kernel.buffers) {}
   Result<void> run();
 
 private:
-  struct End { // an output that no step writes
-    uint32_t output = 0, value = 0;
-  };
   struct Call { // a product, a convolution or an attention
     const MortiseNode *node = nullptr;
     std::vector<uint32_t> nodes; // with views of the result
@@ -51,14 +48,8 @@ private:
   Result<void> compileGroups();
   Result<void> compileAttentions();
   void orderUnits();
-  void placeInputs();
   void placeOutputs();
   bool isOutput(uint32_t value) const;
-  bool mayUpdate(uint32_t output, uint32_t value) const;
-  bool mayWriteOver(uint32_t group, uint32_t output, uint32_t input) const;
-  Result<Place> placeOf(uint32_t value);
-  Place placeFor(uint32_t value); // of a result
-  Place workspace(Dim bytes);
   Place packed(Dim bytes, bool stays);
   Result<void> addLaunch(uint32_t group);
   Result<Launch> launchOf(const codegen::Group &group, std::shared_ptr<Function> function, bool isPacking);
@@ -68,7 +59,6 @@ private:
   Result<Convolution> convolutionOf(const Call &call);
   Result<Launch> attentionOf(const Call &call);
   Result<void> addCopies();
-  void addCopy(uint32_t output, uint32_t value, Place source, Place target);
   void findLives();
   std::vector<uint32_t> originsOf(const std::vector<uint32_t> &nodes) const;
 
@@ -96,9 +86,7 @@ private:
   std::vector<const MortiseNode *> unpackedNodes;
 
   std::vector<Unit> units;
-  std::vector<std::optional<Place>> places; // per value
-  std::vector<uint32_t> aliased;            // per output: the value of the input that it updates, or none
-  std::vector<End> ends;
+  codegen::Placement placement;
 };
 
 } // namespace mortise::cuda

@@ -8,26 +8,19 @@
 
 namespace mortise::cuda {
 
-struct Addresses {
-  const Constants *constants;
+struct Addresses : codegen::CallAddresses {
+  // `packing`: NULL where no place is packed.
+  Addresses(const Constants *constants, const Schedule &schedule, const Schedule *packing, const MortiseGraph &region,
+            const MortiseEnqueueArgs &args)
+      : CallAddresses{schedule, args,
+                      constants ? std::span<const MortiseAddress>(constants->inputs)
+                                : std::span<const MortiseAddress>(),
+                      constants ? constants->packed : 0, packing},
+        schedule(schedule), region(region) {}
   const Schedule &schedule;
-  const Schedule *packing; // NULL: no place is packed
   const MortiseGraph &region;
-  const MortiseEnqueueArgs &args;
 
-  MortiseAddress operator()(const Place &place) const {
-    switch (place.kind) {
-    case Place::Workspace:
-      return args.workspace + schedule.offsets[place.index];
-    case Place::Packed:
-      return constants->packed + packing->offsets[place.index];
-    case Place::Output:
-      return args.outputs[place.index];
-    case Place::Input:
-      break;
-    }
-    return input(place.index);
-  }
+  using CallAddresses::operator();
   ProductMemory operator()(const Product &product) const {
     return {(*this)(product.a), (*this)(product.b), (*this)(product.c), product.bias ? (*this)(*product.bias) : 0,
             (*this)(product.workspace)};
@@ -47,17 +40,11 @@ struct Addresses {
       return input(i);
     if (i < region.input_count + region.output_count)
       return args.outputs[i - region.input_count];
-    return i + 1 < count() ? args.workspace : constants ? constants->packed : 0;
+    return i + 1 < count() ? args.workspace : packed;
   }
   bool isCallers(size_t i) const {
     return i < region.input_count ? !(region.inputs[i]->flags & MORTISE_VALUE_CONSTANT)
                                   : i < region.input_count + region.output_count;
-  }
-
-private:
-  MortiseAddress input(size_t i) const {
-    const MortiseAddress given = args.inputs[i];
-    return given || !constants ? given : constants->inputs[i];
   }
 };
 
@@ -68,20 +55,11 @@ public:
   LaunchArguments(const LaunchArguments &) = delete;
   // Of the step with this number. Errors: those of Function::entries.
   Result<void> set(const Launch &launch, size_t step, const Addresses &addresses) {
-    using Argument = Launch::Argument;
-    MortiseAddress bits = 0; // of all addresses and strides
     count = launch.arguments.size();
-    for (size_t i = 0; i < count; ++i) {
-      const Argument &argument = launch.arguments[i];
-      list[i] = argument.kind == Argument::Address ? addresses(argument.place)
-                : argument.kind == Argument::Symbol
-                    ? static_cast<uint64_t>(addresses.args.symbols[argument.index])
-                    : static_cast<uint64_t>(addresses.schedule.numbers[step][argument.index]);
-      bits |= argument.kind == Argument::Address || argument.kind == Argument::Stride ? list[i] : 0;
+    const bool isAligned = codegen::fillValues(launch.arguments, step, launch.function->code(), addresses, {}, list);
+    for (size_t i = 0; i < count; ++i)
       places[i] = &list[i];
-    }
-    Result<Function::Entries> found =
-        launch.function->entries(bits % launch.function->code().alignment == 0); // a power of two
+    Result<const Function::Entries *> found = launch.function->entries(isAligned);
     if (!found)
       return found.error();
     entries = *found;
@@ -89,7 +67,7 @@ public:
   }
   std::span<const uint64_t> values() const { return {list, count}; }
   void **pointers() { return places; }
-  Function::Entries entries = nullptr;
+  const Function::Entries *entries = nullptr;
 
 private:
   size_t count = 0;

@@ -2,7 +2,8 @@
 #include "cublaslt.hpp"
 
 #include "library.hpp"
-#include "shared_library.hpp"
+
+#include <mortise/codegen/shared_library.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -51,7 +52,7 @@ std::vector<std::string> namesFor(int driverVersion) {
 
 Result<Functions> findFunctions(const std::string &file, int driverVersion) {
   const std::vector<std::string> names = file == anyLibrary ? namesFor(driverVersion) : std::vector{file};
-  Result<void *> handle = openShared(names);
+  Result<void *> handle = codegen::openShared(names);
   if (!handle)
     return Error{handle.error().code,
                  "expected cuBLASLt (" + names[0] + "), found none (" + handle.error().message +
@@ -59,7 +60,7 @@ Result<Functions> findFunctions(const std::string &file, int driverVersion) {
                      "MORTISE_CUDA_CUBLASLT or its folder in LD_LIBRARY_PATH"};
   Functions functions;
   std::string missing;
-#define MORTISE_CUBLASLT_FIND(member, type, symbol) findShared(*handle, symbol, functions.member, missing);
+#define MORTISE_CUBLASLT_FIND(member, type, symbol) codegen::findShared(*handle, symbol, functions.member, missing);
   MORTISE_CUBLASLT_FUNCTIONS(MORTISE_CUBLASLT_FIND)
 #undef MORTISE_CUBLASLT_FIND
   if (!missing.empty())

@@ -2,7 +2,8 @@
 #include "cudnn.hpp"
 
 #include "library.hpp"
-#include "shared_library.hpp"
+
+#include <mortise/codegen/shared_library.hpp>
 
 #include <algorithm>
 #include <deque>
@@ -38,14 +39,14 @@ struct Functions {
 
 Result<Functions> findFunctions(const std::string &file) {
   const std::vector<std::string> names{file == anyLibrary ? "libcudnn.so.9" : file};
-  Result<void *> handle = openShared(names);
+  Result<void *> handle = codegen::openShared(names);
   if (!handle)
     return Error{handle.error().code, "expected cuDNN (" + names[0] + "), found none (" + handle.error().message +
                                           "); install it (pip install nvidia-cudnn-cu13) and name the file in "
                                           "MORTISE_CUDA_CUDNN or its folder in LD_LIBRARY_PATH"};
   Functions functions;
   std::string missing;
-#define MORTISE_CUDNN_FIND(member, type, symbol) findShared(*handle, symbol, functions.member, missing);
+#define MORTISE_CUDNN_FIND(member, type, symbol) codegen::findShared(*handle, symbol, functions.member, missing);
   MORTISE_CUDNN_FUNCTIONS(MORTISE_CUDNN_FIND)
 #undef MORTISE_CUDNN_FIND
   if (!missing.empty())

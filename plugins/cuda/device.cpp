@@ -2,10 +2,10 @@
 // What the GPUs are and roughly how fast, from attributes: nothing here starts up a device.
 #include "device.hpp"
 
+#include <mortise/codegen/simt_devices.hpp>
+
 #include <algorithm>
 #include <cstring>
-#include <deque>
-#include <map>
 
 namespace mortise::cuda {
 
@@ -101,20 +101,9 @@ Result<void> Device::check(CUresult result, const char *call) {
   if (checked)
     return {};
   Error error{checked.error().code, "cuda:" + std::to_string(number) + ": " + checked.error().message};
-  if (error.code == MORTISE_DEVICE_LOST) {
-    std::lock_guard lock(lossMutex);
-    if (!isLost)
-      loss = error;
-    isLost = true;
-  }
+  if (error.code == MORTISE_DEVICE_LOST)
+    loss.keep(error);
   return error;
-}
-
-Result<void> Device::alive() const {
-  if (!isLost)
-    return {};
-  std::lock_guard lock(lossMutex);
-  return loss;
 }
 
 Result<CUcontext> Device::context() {
@@ -260,14 +249,7 @@ Result<Entered> Entered::into(Device &device) {
 
 // ---- All of them
 
-namespace {
-struct Found {
-  std::unique_ptr<Driver> driver;
-  std::vector<std::unique_ptr<Device>> devices;
-  std::vector<const MortiseDeviceInfo *> infos;
-  std::string unused; // why devices are not used, if they are not
-};
-} // namespace
+using Found = codegen::FoundDevices<Driver, Device>;
 
 static Result<void> fill(Found &found, const Libraries &libraries) {
   auto driver = Driver::open(libraries.driver);
@@ -277,17 +259,7 @@ static Result<void> fill(Found &found, const Libraries &libraries) {
   int count = 0;
   if (auto asked = found.driver->check(found.driver->deviceGetCount(&count), "cuDeviceGetCount"); !asked)
     return asked;
-  for (int ordinal = 0; ordinal < count; ++ordinal) {
-    auto device = Device::find(*found.driver, ordinal, libraries);
-    if (!device) {
-      const std::string text = "cuda:" + std::to_string(ordinal) + " is not used: " + device.error().message;
-      log(MORTISE_INFO, text);
-      found.unused += (found.unused.empty() ? "" : "; ") + text;
-      continue;
-    }
-    found.infos.push_back(&(*device)->info());
-    found.devices.push_back(std::move(*device));
-  }
+  found.addAll(count, "cuda", [&](int ordinal) { return Device::find(*found.driver, ordinal, libraries); });
   if (count == 0)
     return Error{MORTISE_NOT_FOUND, "the driver has no GPU for this process; look at nvidia-smi, and at "
                                     "CUDA_VISIBLE_DEVICES"};
@@ -295,18 +267,7 @@ static Result<void> fill(Found &found, const Libraries &libraries) {
 }
 
 Result<std::span<const MortiseDeviceInfo *const>> findDevices(const Libraries &libraries) {
-  static std::mutex mutex;
-  static auto *known = new std::map<Libraries, Found>; // never destroyed: the host may use devices until the end
-  std::lock_guard lock(mutex);
-  const auto [place, fresh] = known->try_emplace(libraries);
-  Found &found = place->second;
-  if (fresh)
-    if (auto filled = fill(found, libraries); !filled)
-      found.unused = filled.error().message;
-  // Whatever the reason: the machine has no device for the plugin, which is no fault of it.
-  if (found.infos.empty())
-    return Error{MORTISE_NOT_FOUND, found.unused};
-  return std::span<const MortiseDeviceInfo *const>(found.infos);
+  return codegen::findOnce<Found>(libraries, fill);
 }
 
 } // namespace mortise::cuda

@@ -6,6 +6,7 @@
 #include "library.hpp"
 
 #include <mortise/codegen/simt.hpp>
+#include <mortise/codegen/simt_queue.hpp>
 #include <mortise/plugin.hpp>
 
 #include <atomic>
@@ -58,7 +59,7 @@ public:
   // Driver::check, with the device's name in the message. Remembers when the device is lost.
   Result<void> check(CUresult result, const char *call);
   // The error with which the device was lost. It cannot be used again in this process.
-  Result<void> alive() const;
+  Result<void> alive() const { return loss.state(); }
 
 private:
   Device(const Driver &driver, int ordinal, const Libraries &libraries)
@@ -90,9 +91,7 @@ private:
   std::optional<Result<std::unique_ptr<ProductLibrary>>> productLibrary;
   std::optional<Result<std::unique_ptr<ConvolutionLibrary>>> convolutionLibrary;
 
-  mutable std::mutex lossMutex;
-  std::atomic<bool> isLost = false;
-  Error loss;
+  codegen::FirstError loss;
 };
 
 // The device's context is current on this thread as long as the object lives; afterwards the one that was before.

@@ -30,22 +30,27 @@ private:
 } // namespace
 
 Function::~Function() {
-  for (Image &image : images) {
-    if (!image.library && !image.module)
-      continue;
-    Result<Entered> entered = Entered::into(device);
-    const Driver &driver = device.driver;
-    if (!entered) // with the context went its code
-      continue;
-    Result<void> gone = image.library ? device.check(driver.libraryUnload(image.library), "cuLibraryUnload")
-                                      : device.check(driver.moduleUnload(image.module), "cuModuleUnload");
-    if (!gone)
-      log(MORTISE_DEBUG, gone.error().message);
-  }
+  loaded.dropAll([&](const Image &image) { drop(image); });
+}
+
+void Function::drop(const Image &image) const {
+  if (!image.library && !image.module)
+    return;
+  Result<Entered> entered = Entered::into(device);
+  if (!entered) // with the context went its code
+    return;
+  const Driver &driver = device.driver;
+  Result<void> gone = image.library ? device.check(driver.libraryUnload(image.library), "cuLibraryUnload")
+                                    : device.check(driver.moduleUnload(image.module), "cuModuleUnload");
+  if (!gone)
+    log(MORTISE_DEBUG, gone.error().message);
 }
 
 // cuLibraryLoadData compiles in as many threads as call it; cuModuleLoadDataEx lets one after the other in.
 Result<void> Function::make(Image &image, const std::string &text) {
+  Result<Entered> entered = Entered::into(device);
+  if (!entered)
+    return entered.error();
   const Driver &driver = device.driver;
   CompilerLog compilerLog;
   if (driver.hasLibraries()) {
@@ -83,37 +88,16 @@ Result<void> Function::make(Image &image, const std::string &text) {
   return {};
 }
 
-Result<Function::Entries> Function::loaded(Variant variant) {
-  Image &image = images[variant];
-  if (image.isLoaded.load(std::memory_order_acquire))
-    return &image.entries;
-  std::lock_guard lock(image.mutex);
-  if (image.isLoaded.load())
-    return &image.entries;
-  Result<Entered> entered = Entered::into(device);
-  if (!entered)
-    return entered.error();
-  Result<void> made = make(image, variant == Aligned ? source->alignedCode : source->code);
-  if (made) {
-    image.isLoaded.store(true, std::memory_order_release);
-    return &image.entries;
-  }
-  // The next call tries again, with nothing left of this one.
-  image.entries.clear();
-  if (image.library)
-    device.driver.libraryUnload(std::exchange(image.library, nullptr));
-  if (image.module)
-    device.driver.moduleUnload(std::exchange(image.module, nullptr));
-  return Error{made.error().code, "kernel " + source->launches[0].entry + ": " + made.error().message};
+Result<const Function::Entries *> Function::entries(bool aligned) {
+  Result<const Image *> image = loaded.get(
+      aligned, [&](Image &made, const std::string &text) { return make(made, text); },
+      [&](const Image &made) { drop(made); });
+  return image ? Result<const Entries *>(&(*image)->entries) : image.error();
 }
 
 Result<void> Function::load() {
-  Result<Entries> made = loaded(source->alignedCode.empty() ? Plain : Aligned);
+  auto made = entries(/*aligned=*/true);
   return made ? Result<void>() : made.error();
-}
-
-Result<Function::Entries> Function::entries(bool aligned) {
-  return loaded(aligned && !source->alignedCode.empty() ? Aligned : Plain);
 }
 
 } // namespace mortise::cuda

@@ -4,8 +4,7 @@
 
 #include "device.hpp"
 
-#include <array>
-#include <memory>
+#include <mortise/codegen/simt_plugin.hpp>
 
 namespace mortise::cuda {
 
@@ -13,34 +12,28 @@ namespace mortise::cuda {
 class Function {
 public:
   Function(Device &device, std::shared_ptr<const codegen::SimtFunction> source)
-      : device(device), source(std::move(source)) {}
+      : device(device), source(std::move(source)), loaded(*this->source) {}
   Function(const Function &) = delete;
   ~Function(); // no launch of it is in flight
 
   const codegen::SimtFunction &code() const { return *source; }
-  // Loads what nearly all calls run: the code for aligned addresses, where there is one. Once; after an error the next
-  // call tries again.
-  Result<void> load();
-  // What to launch, one for each of SimtFunction::launches. Code for addresses that are not aligned is loaded when it
-  // is first asked for.
-  using Entries = const std::vector<CUfunction> *;
-  Result<Entries> entries(bool aligned);
+  Result<void> load(); // what nearly all calls run
+  // What to launch, one for each of SimtFunction::launches.
+  using Entries = std::vector<CUfunction>;
+  Result<const Entries *> entries(bool aligned);
 
 private:
   struct Image {
-    std::mutex mutex;
-    std::vector<CUfunction> entries;
-    std::atomic<bool> isLoaded = false; // the entries are there
-    CUlibrary library = nullptr;        // or:
+    Entries entries;
+    CUlibrary library = nullptr; // or:
     CUmodule module = nullptr;
   };
-  enum Variant { Plain, Aligned };
-  Result<Entries> loaded(Variant variant);
   Result<void> make(Image &image, const std::string &text);
+  void drop(const Image &image) const;
 
   Device &device;
   const std::shared_ptr<const codegen::SimtFunction> source;
-  std::array<Image, 2> images; // by Variant
+  codegen::LoadedCode<Image> loaded;
 };
 
 } // namespace mortise::cuda

@@ -9,8 +9,6 @@
 
 namespace mortise::cuda {
 
-static constexpr uint64_t mostBlocks = (1u << 31) - 1; // of a one-dimensional grid
-
 // ---- Compilation
 
 namespace {
@@ -105,8 +103,8 @@ Result<void> Kernel::addCall(Schedule &schedule, const Step &step, size_t number
   if (!entered)
     return entered.error();
   const auto add = [&](uint64_t written, const auto &numbers) {
-    schedule.amounts.push_back(written);
-    schedule.steps.add(step.name + numbers.extents, step.lowering, step.nodes, numbers.bytes, numbers.flops);
+    const std::string name = step.name + numbers.extents;
+    schedule.addCall({name, step.lowering, step.nodes}, written, numbers.bytes, numbers.flops);
   };
   if (const auto *product = std::get_if<Product>(&step.work)) {
     Result<ProductLibrary *> library = device.products();
@@ -136,50 +134,6 @@ Result<void> Kernel::addCall(Schedule &schedule, const Step &step, size_t number
   return {};
 }
 
-static Result<uint64_t> countOf(const Dim &dim, std::span<const int64_t> symbols) {
-  const Result<int64_t> number = dim.evaluate(symbols);
-  if (!number)
-    return number.error();
-  return static_cast<uint64_t>(std::max<int64_t>(*number, 0));
-}
-
-// Numbers of what our kernels compute.
-Result<void> Kernel::addLaunch(Schedule &schedule, const Step &step, size_t number,
-                               std::span<const int64_t> symbols) const {
-  const auto &launch = std::get<Launch>(step.work);
-  const codegen::SimtFunction &code = launch.function->code();
-  for (const codegen::SimtLaunch &each : code.launches) {
-    Result<uint64_t> blocks = countOf(launch.attention ? launch.attention->blocks() : each.blocks, symbols);
-    if (!blocks)
-      return blocks.error();
-    if (*blocks > mostBlocks)
-      return Error{MORTISE_UNSUPPORTED, "expected a grid of at most 2147483647 blocks, found " +
-                                            std::to_string(*blocks) + "; run the graph on smaller tensors"};
-    schedule.grids[number].push_back(*blocks);
-  }
-  if (launch.attention) {
-    Result<std::vector<int64_t>> numbers = evaluate(std::span<const Dim>(launch.attention->numbers()), symbols);
-    if (!numbers)
-      return numbers.error();
-    constexpr int64_t most = INT32_MAX - 256; // positions are i32, and go to the end of a tile
-    for (const uint32_t which : {codegen::AttentionNumber::Queries, codegen::AttentionNumber::Keys})
-      if ((*numbers)[which] > most)
-        return Error{MORTISE_UNSUPPORTED, "expected at most " + std::to_string(most) + " queries and keys, found " +
-                                              std::to_string((*numbers)[which]) + "; run the graph on smaller tensors"};
-    schedule.numbers[number] = std::move(*numbers);
-  }
-  // What explain shows may be missing.
-  const auto shown = [&](const Dim &dim) {
-    const Result<int64_t> found = dim.evaluate(symbols);
-    return found ? static_cast<double>(*found) : 0;
-  };
-  schedule.amounts.push_back(std::ranges::max(schedule.grids[number]));
-  schedule.steps.add(step.name, step.lowering, step.nodes,
-                     shown(launch.attention ? launch.attention->bytes() : code.bytes),
-                     shown(launch.attention ? launch.attention->flops() : code.flops));
-  return {};
-}
-
 Result<std::unique_ptr<Schedule>> Kernel::scheduleFor(std::span<const int64_t> symbols) const {
   Result<std::unique_ptr<Schedule>> schedule = numbersOf(steps, buffers, symbols);
   if (schedule && graphs != Graphs::Off)
@@ -190,96 +144,38 @@ Result<std::unique_ptr<Schedule>> Kernel::scheduleFor(std::span<const int64_t> s
 Result<std::unique_ptr<Schedule>> Kernel::numbersOf(std::span<const Step> steps,
                                                     std::span<const codegen::Buffer> buffers,
                                                     std::span<const int64_t> symbols) const {
-  auto schedule = std::make_unique<Schedule>();
-  const auto count = [&](const Dim &dim) { return countOf(dim, symbols); };
-  schedule->products.resize(steps.size());
-  schedule->convolutions.resize(steps.size());
-  schedule->grids.resize(steps.size());
-  schedule->numbers.resize(steps.size());
+  auto schedule = std::make_unique<Schedule>(steps.size());
   for (size_t i = 0; i < steps.size(); ++i) {
     const Step &step = steps[i];
-    if (step.isCall()) {
-      if (auto added = addCall(*schedule, step, i, symbols); !added)
-        return added.error();
-      continue;
-    }
-    if (std::holds_alternative<Launch>(step.work)) {
-      if (auto added = addLaunch(*schedule, step, i, symbols); !added)
-        return Error{added.error().code, step.name + ": " + added.error().message};
-      continue;
-    }
-    Result<uint64_t> amount = count(std::get<Copy>(step.work).bytes);
-    if (!amount)
-      return Error{amount.error().code, step.name + ": " + amount.error().message};
-    schedule->amounts.push_back(*amount);
-    schedule->steps.add(step.name, step.lowering, step.nodes, 2.0 * static_cast<double>(*amount), 0);
+    const codegen::SimtNumbers::Naming naming{step.name, step.lowering, step.nodes};
+    Result<void> added;
+    if (step.isCall())
+      added = addCall(*schedule, step, i, symbols);
+    else if (const auto *launch = std::get_if<Launch>(&step.work))
+      added = schedule->addLaunch(naming, launch->function->code(), launch->attention ? &*launch->attention : nullptr,
+                                  codegen::LaunchLimits(), symbols);
+    else
+      added = schedule->addCopy(naming, std::get<Copy>(step.work).bytes, symbols);
+    if (!added)
+      return added.error();
   }
-  std::vector<uint64_t> sizes;
-  for (const codegen::Buffer &buffer : buffers) {
-    Result<uint64_t> size = count(buffer.bytes);
-    if (!size)
-      return size.error();
-    sizes.push_back(*size);
-  }
+  Result<std::vector<uint64_t>> found = codegen::sizesOf(buffers, symbols);
+  if (!found)
+    return found.error();
+  std::vector<uint64_t> &sizes = *found;
   for (size_t i = 0; i < steps.size(); ++i)
     if (const auto *product = std::get_if<Product>(&steps[i].work))
       sizes[product->workspace.index] = schedule->products[i].workspaceBytes;
     else if (const auto *convolution = std::get_if<Convolution>(&steps[i].work))
       sizes[convolution->workspace.index] = schedule->convolutions[i].workspaceBytes;
-  Result<uint64_t> bytes = codegen::placeBuffers(buffers, sizes, schedule->offsets);
-  if (!bytes)
-    return bytes.error();
-  schedule->workspaceBytes = *bytes;
-  schedule->workspace = ConstantExpr(static_cast<int64_t>(*bytes));
+  if (auto placed = schedule->place(buffers, sizes); !placed)
+    return placed.error();
   return schedule;
 }
 
 // ---- Calls
 
 namespace {
-
-// Times steps of a profiled call by events between them.
-class Clock {
-public:
-  Clock(Stream &stream, bool on) : stream(stream), on(on) {}
-  Clock(const Clock &) = delete;
-  ~Clock() {
-    for (CUevent event : events)
-      stream.device.driver.eventDestroy(event);
-  }
-  Result<void> mark() {
-    if (!on)
-      return {};
-    Device &device = stream.device;
-    CUevent event = nullptr;
-    if (auto made = device.check(device.driver.eventCreate(&event, CU_EVENT_DEFAULT), "cuEventCreate"); !made)
-      return made;
-    events.push_back(event);
-    return device.check(device.driver.eventRecord(event, stream.handle), "cuEventRecord");
-  }
-  // Waits: the times have to be there when the work has happened, and what the driver calls back from a stream must not
-  // ask it for the time of an event. Only profiled calls wait.
-  Result<void> write(uint64_t *stepNs) {
-    if (!on || events.empty())
-      return {};
-    Device &device = stream.device;
-    if (auto waited = device.check(device.driver.eventSynchronize(events.back()), "cuEventSynchronize"); !waited)
-      return waited;
-    for (size_t i = 0; i + 1 < events.size(); ++i) {
-      float milliseconds = 0;
-      const CUresult asked = device.driver.eventElapsedTime(&milliseconds, events[i], events[i + 1]);
-      if (auto done = device.check(asked, "cuEventElapsedTime"); !done)
-        return done;
-      stepNs[i] += static_cast<uint64_t>(std::max(0.0, milliseconds * 1e6));
-    }
-    return {};
-  }
-
-private:
-  Stream &stream;
-  const bool on;
-  std::vector<CUevent> events;
-};
 
 Result<void> queueLaunch(Stream &stream, const Launch &launch, size_t step, const Addresses &addresses) {
   const std::vector<uint64_t> &grids = addresses.schedule.grids[step];
@@ -355,7 +251,7 @@ Result<std::unique_ptr<Constants>> Kernel::bind(const MortiseAddress *inputs) co
   Stream stream(device, *service, true);
   auto args = sized<MortiseEnqueueArgs>();
   args.inputs = inputs;
-  const Addresses addresses{made.get(), *packingSchedule, packingSchedule.get(), region, args};
+  const Addresses addresses(made.get(), *packingSchedule, packingSchedule.get(), region, args);
   for (size_t i = 0; i < packing.size(); ++i)
     if (packingSchedule->amounts[i] != 0)
       if (auto done = queueStep(stream, packing[i], i, addresses); !done)
@@ -368,25 +264,19 @@ Result<std::unique_ptr<Constants>> Kernel::bind(const MortiseAddress *inputs) co
 // ---- The call
 
 Result<void> Kernel::enqueue(const Constants *bound, const Schedule *instance, const MortiseEnqueueArgs &args) const {
-  Result<Stream *> found = Stream::of(args.stream, "enqueue");
+  Result<Stream *> found = codegen::streamFor<Stream>(device, args);
   if (!found)
     return found.error();
   Stream &stream = **found;
-  if (&stream.device != &device)
-    return Error{MORTISE_INVALID_ARGUMENT, "expected a stream of cuda:" + std::to_string(device.ordinal()) +
-                                               ", for which the kernel was compiled, found one of cuda:" +
-                                               std::to_string(stream.device.ordinal())};
   if (region.symbol_count && !instance)
     return Error{MORTISE_INTERNAL, "expected an instance for the symbols' values, found none"};
-  if (auto known = stream.failure(); !known)
-    return known;
   Result<Entered> entered = Entered::into(device);
   if (!entered)
     return stream.fail(entered.error());
   const Schedule &schedule = instance ? *instance : *usual;
   if (packingSchedule && !bound)
     return Error{MORTISE_INTERNAL, "expected bound constants, found none"};
-  const Addresses addresses{bound, schedule, packingSchedule.get(), region, args};
+  const Addresses addresses(bound, schedule, packingSchedule.get(), region, args);
   if (schedule.replays && !args.step_ns) { // which times each step
     Result<bool> replayed = schedule.replays->queue(stream, addresses);
     if (!replayed)
@@ -394,7 +284,7 @@ Result<void> Kernel::enqueue(const Constants *bound, const Schedule *instance, c
     if (*replayed)
       return {};
   }
-  Clock clock(stream, args.step_ns != nullptr);
+  codegen::StepClock<Stream, Event> clock(stream, args.step_ns);
   Result<void> done = clock.mark();
   for (size_t i = 0; done && i < steps.size(); ++i) {
     if (schedule.amounts[i] != 0)
@@ -403,7 +293,7 @@ Result<void> Kernel::enqueue(const Constants *bound, const Schedule *instance, c
       done = clock.mark();
   }
   if (done)
-    done = clock.write(args.step_ns);
+    done = clock.write();
   return done ? Result<void>() : stream.fail(done.error());
 }
 

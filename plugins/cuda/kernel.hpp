@@ -9,31 +9,19 @@
 #include "replay.hpp"
 #include "stream.hpp"
 
-#include <mortise/codegen/simt_plugin.hpp>
-#include <mortise/symbols.hpp>
+#include <mortise/codegen/simt_program.hpp>
 
 #include <optional>
 #include <variant>
 
 namespace mortise::cuda {
 
-// Where a value of the region lies: in an input or output of the region, in a buffer of the workspace, or in one of the
-// memory that is filled when constants are bound.
-struct Place {
-  enum Kind : uint8_t { Input, Output, Workspace, Packed } kind = Input;
-  uint32_t index = 0;
-};
+using codegen::Place;
 
 struct Launch {
   static constexpr size_t mostArguments = 500; // of 8 bytes; the driver takes 4 KB
-  struct Argument {                            // 8 bytes
-    // A stride is a number that the alignment of addresses depends on.
-    enum Kind : uint8_t { Address, Symbol, Number, Stride } kind = Address;
-    uint32_t index = 0; // of a symbol, or in the step's Schedule::numbers
-    Place place;        // of an address
-  };
   std::shared_ptr<Function> function;
-  std::vector<Argument> arguments;
+  std::vector<codegen::KernelArgument> arguments;
   std::optional<codegen::AttentionCall> attention; // where numbers and blocks come from; otherwise from the code
 };
 struct Copy {
@@ -61,18 +49,11 @@ struct Step {
 };
 
 // The numbers for one set of symbol values.
-struct Schedule {
-  std::vector<uint64_t>
-      amounts; // per step: most blocks of a kernel, bytes to copy, or bytes that a library writes; 0: nothing to do
+struct Schedule : codegen::SimtNumbers {
+  explicit Schedule(size_t count) : SimtNumbers(count), products(count), convolutions(count) {}
   std::vector<ProductNumbers> products;         // per step that is one
   std::vector<ConvolutionNumbers> convolutions; // likewise
-  std::vector<std::vector<uint64_t>> grids;     // per step: blocks of each kernel of a launch
-  std::vector<std::vector<int64_t>> numbers;    // per step: of an attention
-  std::vector<uint64_t> offsets;                // per buffer
-  uint64_t workspaceBytes = 0;
-  ConstantExpr workspace;
-  StepList steps;
-  std::unique_ptr<Replays> replays; // NULL: each call queues the steps
+  std::unique_ptr<Replays> replays;             // NULL: each call queues the steps
 };
 
 struct Constants {
@@ -110,7 +91,6 @@ private:
   Result<std::unique_ptr<Schedule>> numbersOf(std::span<const Step> steps, std::span<const codegen::Buffer> buffers,
                                               std::span<const int64_t> symbols) const;
   Result<void> addCall(Schedule &schedule, const Step &step, size_t number, std::span<const int64_t> symbols) const;
-  Result<void> addLaunch(Schedule &schedule, const Step &step, size_t number, std::span<const int64_t> symbols) const;
   friend class Builder;
 
   Device &device;

@@ -7,7 +7,7 @@ namespace mortise::cuda {
 
 // ---- Streams
 
-Result<std::unique_ptr<Stream>> Stream::create(Device &device) {
+Result<std::unique_ptr<Stream>> Queue::create(Device &device) {
   Result<Entered> entered = Entered::into(device);
   if (!entered)
     return entered.error();
@@ -17,15 +17,7 @@ Result<std::unique_ptr<Stream>> Stream::create(Device &device) {
   return std::make_unique<Stream>(device, handle, false);
 }
 
-Result<Stream *> Stream::of(MortiseStream *handle, const char *slot) {
-  if (!handle)
-    return Error{MORTISE_INVALID_ARGUMENT,
-                 std::string(slot) + ": expected a stream, found NULL; devices of kind cuda have streams, make one "
-                                     "with stream_create"};
-  return reinterpret_cast<Stream *>(handle);
-}
-
-Result<void> Stream::destroy() {
+Result<void> Queue::destroy() {
   if (imported)
     return {};
   Result<Entered> entered = Entered::into(device);
@@ -34,58 +26,24 @@ Result<void> Stream::destroy() {
   return device.check(device.driver.streamDestroy(handle), "cuStreamDestroy");
 }
 
-Result<void> Stream::failure() const {
-  if (failed) {
-    std::lock_guard lock(mutex);
-    if (failed)
-      return first;
-  }
-  return device.alive();
-}
-
-Error Stream::fail(Error error) {
-  std::lock_guard lock(mutex);
-  if (!failed)
-    first = std::move(error);
-  failed = true;
-  return first;
-}
-
-Result<void> Stream::wait() {
+Result<void> Queue::synchronize() {
   Result<Entered> entered = Entered::into(device);
   if (!entered)
-    return fail(entered.error());
-  // Also behind an error: what was queued before it has to have happened.
-  if (auto done = device.check(device.driver.streamSynchronize(handle), "cuStreamSynchronize"); !done)
-    return fail(done.error());
-  return failure();
+    return entered.error();
+  return device.check(device.driver.streamSynchronize(handle), "cuStreamSynchronize");
 }
 
-Result<void> Stream::status() {
-  if (auto known = failure(); !known)
-    return known;
+Result<void> Queue::query() {
   Result<Entered> entered = Entered::into(device);
   if (!entered)
-    return fail(entered.error());
+    return entered.error();
   const CUresult found = device.driver.streamQuery(handle);
-  if (found == CUDA_ERROR_NOT_READY)
-    return {};
-  if (auto asked = device.check(found, "cuStreamQuery"); !asked)
-    return fail(asked.error());
-  return {};
-}
-
-Result<void> Stream::reset() {
-  if (auto alive = device.alive(); !alive)
-    return alive;
-  std::lock_guard lock(mutex);
-  failed = false;
-  return {};
+  return found == CUDA_ERROR_NOT_READY ? Result<void>() : device.check(found, "cuStreamQuery");
 }
 
 // ---- Events
 
-Result<CUevent> Event::handleFor(Device &device) {
+Result<CUevent> Marker::handleFor(Device &device) {
   for (const auto &[owner, event] : handles)
     if (owner == &device)
       return event;
@@ -100,13 +58,12 @@ Result<CUevent> Event::handleFor(Device &device) {
   return made;
 }
 
-Result<void> Event::create() {
-  std::lock_guard lock(mutex);
+Result<void> Marker::create() {
   Result<CUevent> made = handleFor(home);
   return made ? Result<void>() : made.error();
 }
 
-Result<void> Event::destroy() {
+Result<void> Marker::destroy() {
   Result<void> first;
   for (const auto &[device, event] : handles) {
     Result<Entered> entered = Entered::into(*device);
@@ -117,88 +74,51 @@ Result<void> Event::destroy() {
   return first;
 }
 
-std::optional<Event::Mark> Event::current() const {
-  std::lock_guard lock(mutex);
-  return mark;
-}
-
-Result<void> Event::record(Stream &stream) {
-  std::lock_guard lock(mutex);
-  if (auto known = stream.failure(); !known) {
-    mark = Mark{&stream.device, nullptr, known.error()};
-    return {};
-  }
+Result<Marker::Mark> Marker::mark(Stream &stream) {
   Result<Entered> entered = Entered::into(stream.device);
   Result<CUevent> event = entered ? handleFor(stream.device) : entered.error();
-  Result<void> done =
-      event ? stream.device.check(stream.device.driver.eventRecord(*event, stream.handle), "cuEventRecord")
-            : event.error();
-  if (!done) { // without a mark, those who wait would not wait
-    mark = Mark{&stream.device, nullptr, stream.fail(done.error())};
-    return mark->failure.value();
-  }
-  mark = Mark{&stream.device, *event, std::nullopt};
-  return {};
+  if (!event)
+    return event.error();
+  const CUresult recorded = stream.device.driver.eventRecord(*event, stream.handle);
+  if (auto done = stream.device.check(recorded, "cuEventRecord"); !done)
+    return done.error();
+  return Mark{&stream.device, *event};
 }
 
-Result<void> Event::wait(Stream &stream) {
-  const std::optional<Mark> waited = current();
-  if (!waited)
-    return {};
-  if (waited->failure) {
-    stream.fail(*waited->failure); // the next wait for the stream returns it
-    return {};
-  }
-  if (!stream.failure())
-    return {};
+Result<void> Marker::follow(Stream &stream, const Mark &mark) {
   Result<Entered> entered = Entered::into(stream.device);
   if (!entered)
-    return stream.fail(entered.error());
-  const CUresult queued = stream.device.driver.streamWaitEvent(stream.handle, waited->event, CU_EVENT_WAIT_DEFAULT);
-  if (auto done = stream.device.check(queued, "cuStreamWaitEvent"); !done)
-    return stream.fail(done.error());
-  return {};
+    return entered.error();
+  const CUresult queued = stream.device.driver.streamWaitEvent(stream.handle, mark.event, CU_EVENT_WAIT_DEFAULT);
+  return stream.device.check(queued, "cuStreamWaitEvent");
 }
 
-Result<bool> Event::query() {
-  const std::optional<Mark> asked = current();
-  if (!asked)
-    return true;
-  if (asked->failure)
-    return *asked->failure;
-  Result<Entered> entered = Entered::into(*asked->device);
+Result<bool> Marker::happened(const Mark &mark) {
+  Result<Entered> entered = Entered::into(*mark.device);
   if (!entered)
     return entered.error();
-  const CUresult found = asked->device->driver.eventQuery(asked->event);
+  const CUresult found = mark.device->driver.eventQuery(mark.event);
   if (found == CUDA_ERROR_NOT_READY)
     return false;
-  if (auto done = asked->device->check(found, "cuEventQuery"); !done)
+  if (auto done = mark.device->check(found, "cuEventQuery"); !done)
     return done.error();
   return true;
 }
 
-Result<void> Event::synchronize() {
-  const std::optional<Mark> awaited = current(); // not under the lock: others may ask while this thread waits
-  if (!awaited)
-    return {};
-  if (awaited->failure)
-    return *awaited->failure;
-  Result<Entered> entered = Entered::into(*awaited->device);
+Result<void> Marker::await(const Mark &mark) {
+  Result<Entered> entered = Entered::into(*mark.device);
   if (!entered)
     return entered.error();
-  return awaited->device->check(awaited->device->driver.eventSynchronize(awaited->event), "cuEventSynchronize");
+  return mark.device->check(mark.device->driver.eventSynchronize(mark.event), "cuEventSynchronize");
 }
 
-Result<uint64_t> Event::since(Event &earlier) {
-  const std::optional<Mark> end = current(), begin = earlier.current();
-  if (!end || !begin || !end->event || !begin->event || end->device != begin->device)
-    return uint64_t{0}; // clocks of two devices do not compare
-  Result<Entered> entered = Entered::into(*end->device);
+Result<uint64_t> Marker::elapsed(const Mark &begin, const Mark &end) {
+  Result<Entered> entered = Entered::into(*end.device);
   if (!entered)
     return entered.error();
   float milliseconds = 0;
-  const CUresult asked = end->device->driver.eventElapsedTime(&milliseconds, begin->event, end->event);
-  if (auto done = end->device->check(asked, "cuEventElapsedTime"); !done)
+  const CUresult asked = end.device->driver.eventElapsedTime(&milliseconds, begin.event, end.event);
+  if (auto done = end.device->check(asked, "cuEventElapsedTime"); !done)
     return done.error();
   return static_cast<uint64_t>(std::llround(std::max(0.0f, milliseconds) * 1e6));
 }

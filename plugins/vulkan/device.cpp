@@ -15,20 +15,17 @@ Result<void> Device::check(VkResult result, const char *call) {
   if (known)
     return {};
   Error error{known.error().code, "vulkan:" + std::to_string(ordinal()) + ": " + known.error().message};
-  if (error.code == MORTISE_DEVICE_LOST) {
-    std::lock_guard lock(lossMutex);
-    if (!isLost)
-      loss = error;
-    isLost = true;
-  }
+  if (error.code == MORTISE_DEVICE_LOST)
+    loss.keep(error);
   return error;
 }
 
-Result<void> Device::alive() const {
-  if (!isLost)
-    return {};
-  std::lock_guard lock(lossMutex);
-  return loss;
+codegen::LaunchLimits Device::limits() const {
+  constexpr uint64_t mostRows = 65535;
+  codegen::LaunchLimits limits;
+  limits.blocks = mostRows * codegen::VulkanFeatures::gridRow - 1;
+  limits.iterations = static_cast<uint64_t>(iterations);
+  return limits;
 }
 
 Result<void> Device::start() {

@@ -4,7 +4,7 @@
 
 #include "driver.hpp"
 
-#include <mortise/codegen/simt.hpp>
+#include <mortise/codegen/simt_program.hpp>
 #include <mortise/plugin.hpp>
 
 #include <atomic>
@@ -46,8 +46,8 @@ public:
   const codegen::SimtTarget &target() const { return chip; }
   uint32_t ordinal() const { return description.ordinal; }
   bool hasF64() const { return hasDoubles; }
-  int64_t mostIterations() const { return iterations; } // of all loops of a thread together
-  uint32_t subgroupSize() const { return subgroup; }    // that pipelines have to ask for; 0: any
+  codegen::LaunchLimits limits() const;              // of one launch
+  uint32_t subgroupSize() const { return subgroup; } // that pipelines have to ask for; 0: any
 
   // Makes the logical device, once. What follows wants it.
   Result<void> start();
@@ -82,7 +82,7 @@ public:
 
   // `checked`, with the device's name in the message. Remembers when the device is lost.
   Result<void> check(VkResult result, const char *call);
-  Result<void> alive() const;
+  Result<void> alive() const { return loss.state(); }
 
 private:
   Device(const Driver &driver, VkPhysicalDevice physical, Reliance reliance)
@@ -130,9 +130,7 @@ private:
   std::map<uint64_t, Allocation> allocations; // by the address that the host knows
   std::multimap<uint64_t, Allocation> spare;  // staging memory, by size
 
-  mutable std::mutex lossMutex;
-  std::atomic<bool> isLost = false;
-  Error loss;
+  codegen::FirstError loss;
 };
 
 struct Choice {

@@ -3,6 +3,8 @@
 #include "device.hpp"
 #include "features.hpp"
 
+#include <mortise/codegen/simt_devices.hpp>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -184,14 +186,9 @@ Result<std::unique_ptr<Device>> Device::find(const Driver &driver, VkPhysicalDev
 
 // ---- All of them
 
-namespace {
-struct Found {
-  std::unique_ptr<Driver> driver;
-  std::vector<std::unique_ptr<Device>> devices;
-  std::vector<const MortiseDeviceInfo *> infos;
-  std::string unused; // why there is no device
-};
+using Found = codegen::FoundDevices<Driver, Device>;
 
+namespace {
 // Discrete GPUs first, what computes on a CPU last.
 int rankOf(VkPhysicalDeviceType type) {
   switch (type) {
@@ -241,8 +238,7 @@ static Result<void> fill(Found &found, const Choice &choice) {
       reasons += "; " + name + ": " + device.error().message;
       continue;
     }
-    found.infos.push_back(&(*device)->info());
-    found.devices.push_back(std::move(*device));
+    found.add(std::move(*device));
   }
   if (!reasons.empty() && !found.infos.empty())
     log(MORTISE_INFO, "devices with Vulkan that are not used: " + reasons.substr(2));
@@ -254,18 +250,7 @@ static Result<void> fill(Found &found, const Choice &choice) {
 }
 
 Result<std::span<const MortiseDeviceInfo *const>> findDevices(const Choice &choice) {
-  static std::mutex mutex;
-  static auto *known = new std::map<Choice, Found>; // never destroyed: the host may use devices until the end
-  std::lock_guard lock(mutex);
-  const auto [place, fresh] = known->try_emplace(choice);
-  Found &found = place->second;
-  if (fresh)
-    if (auto filled = fill(found, choice); !filled)
-      found.unused = filled.error().message;
-  // Whatever the reason: the machine has no device for the plugin, which is no fault of it.
-  if (found.infos.empty())
-    return Error{MORTISE_NOT_FOUND, found.unused};
-  return std::span<const MortiseDeviceInfo *const>(found.infos);
+  return codegen::findOnce<Found>(choice, fill);
 }
 
 } // namespace mortise::vulkan

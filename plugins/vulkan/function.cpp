@@ -10,19 +10,22 @@ namespace mortise::vulkan {
 static constexpr auto fullSubgroups = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
 
 Function::~Function() {
-  for (Image &image : images)
-    for (VkPipeline each : image.pipelines)
-      device.functions().DestroyPipeline(device.handle(), each, nullptr);
-  for (const uint64_t each : constants)
+  loaded.dropAll([&](const Pipelines &pipelines) { drop(pipelines); });
+  for (const uint64_t each : uploaded)
     if (auto gone = device.release(each); !gone)
       log(MORTISE_DEBUG, gone.error().message);
+}
+
+void Function::drop(const Pipelines &pipelines) const {
+  for (VkPipeline each : pipelines)
+    device.functions().DestroyPipeline(device.handle(), each, nullptr);
 }
 
 // What is there stays, so that the next call goes on where this one has failed.
 Result<void> Function::uploadConstants() {
   std::lock_guard lock(constantsMutex);
-  while (constants.size() < source->constants.size()) {
-    const std::string &bytes = source->constants[constants.size()];
+  while (uploaded.size() < source->constants.size()) {
+    const std::string &bytes = source->constants[uploaded.size()];
     if (auto there = device.start(); !there)
       return there;
     Result<uint64_t> address = device.allocate(bytes.size());
@@ -33,7 +36,7 @@ Result<void> Function::uploadConstants() {
     if (done)
       done = stream.wait();
     if (done) {
-      constants.push_back(*address);
+      uploaded.push_back(*address);
       continue;
     }
     if (auto gone = device.release(*address); !gone)
@@ -43,7 +46,9 @@ Result<void> Function::uploadConstants() {
   return {};
 }
 
-Result<void> Function::make(Image &image, const std::string &code) {
+Result<void> Function::make(Pipelines &pipelines, const std::string &code) {
+  if (auto there = device.start(); !there)
+    return there;
   const DeviceFunctions &calls = device.functions();
   std::vector<uint32_t> words(code.size() / sizeof(uint32_t));
   std::memcpy(words.data(), code.data(), code.size());
@@ -78,42 +83,23 @@ Result<void> Function::make(Image &image, const std::string &code) {
                         "vkCreateComputePipelines");
     if (!done)
       break;
-    image.pipelines.push_back(pipeline);
+    pipelines.push_back(pipeline);
   }
   calls.DestroyShaderModule(device.handle(), module, nullptr);
   return done;
 }
 
-Result<Function::Pipelines> Function::loaded(Variant variant) {
-  Image &image = images[variant];
-  if (image.isLoaded.load(std::memory_order_acquire))
-    return &image.pipelines;
-  std::lock_guard lock(image.mutex);
-  if (image.isLoaded.load())
-    return &image.pipelines;
-  if (auto there = device.start(); !there)
-    return there.error();
-  Result<void> made = make(image, variant == Aligned ? source->alignedCode : source->code);
-  if (made) {
-    image.isLoaded.store(true, std::memory_order_release);
-    return &image.pipelines;
-  }
-  // The next call tries again, with nothing left of this one.
-  for (VkPipeline each : image.pipelines)
-    device.functions().DestroyPipeline(device.handle(), each, nullptr);
-  image.pipelines.clear();
-  return Error{made.error().code, "kernel " + source->launches[0].entry + ": " + made.error().message};
+Result<const Function::Pipelines *> Function::pipelines(bool aligned) {
+  return loaded.get(
+      aligned, [&](Pipelines &made, const std::string &code) { return make(made, code); },
+      [&](const Pipelines &made) { drop(made); });
 }
 
 Result<void> Function::load() {
-  if (auto uploaded = uploadConstants(); !uploaded)
-    return uploaded;
-  Result<Pipelines> made = loaded(source->alignedCode.empty() ? Plain : Aligned);
+  if (auto done = uploadConstants(); !done)
+    return done;
+  auto made = pipelines(/*aligned=*/true);
   return made ? Result<void>() : made.error();
-}
-
-Result<Function::Pipelines> Function::pipelines(bool aligned) {
-  return loaded(aligned && !source->alignedCode.empty() ? Aligned : Plain);
 }
 
 } // namespace mortise::vulkan

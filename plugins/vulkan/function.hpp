@@ -4,7 +4,7 @@
 
 #include "device.hpp"
 
-#include <array>
+#include <mortise/codegen/simt_plugin.hpp>
 
 namespace mortise::vulkan {
 
@@ -12,38 +12,30 @@ namespace mortise::vulkan {
 class Function {
 public:
   Function(Device &device, std::shared_ptr<const codegen::SimtFunction> source)
-      : device(device), source(std::move(source)) {}
+      : device(device), source(std::move(source)), loaded(*this->source) {}
   Function(const Function &) = delete;
   ~Function(); // no launch of it is in flight
 
   const codegen::SimtFunction &code() const { return *source; }
-  // Loads what nearly all calls run: the code for aligned addresses, where there is one. Once; after an error the next
-  // call tries again.
+  // Loads what nearly all calls run, and the constants.
   Result<void> load();
-  // What to launch, one for each of SimtFunction::launches. Code for addresses that are not aligned is loaded when it
-  // is first asked for.
-  using Pipelines = const std::vector<VkPipeline> *;
-  Result<Pipelines> pipelines(bool aligned);
+  // What to launch, one for each of SimtFunction::launches.
+  using Pipelines = std::vector<VkPipeline>;
+  Result<const Pipelines *> pipelines(bool aligned);
 
-  // The address of a constant of the code, once load() has uploaded it.
-  uint64_t constant(uint32_t number) const { return constants[number]; }
+  // The addresses of the code's constants, once load() has uploaded them.
+  std::span<const uint64_t> constants() const { return uploaded; }
 
 private:
-  struct Image {
-    std::mutex mutex;
-    std::vector<VkPipeline> pipelines;
-    std::atomic<bool> isLoaded = false;
-  };
-  enum Variant { Plain, Aligned };
-  Result<Pipelines> loaded(Variant variant);
-  Result<void> make(Image &image, const std::string &code);
+  Result<void> make(Pipelines &pipelines, const std::string &code);
+  void drop(const Pipelines &pipelines) const;
   Result<void> uploadConstants();
 
   Device &device;
   const std::shared_ptr<const codegen::SimtFunction> source;
-  std::array<Image, 2> images; // by Variant
+  codegen::LoadedCode<Pipelines> loaded;
   std::mutex constantsMutex;
-  std::vector<uint64_t> constants; // addresses
+  std::vector<uint64_t> uploaded;
 };
 
 } // namespace mortise::vulkan

@@ -1,31 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Streams and events with the rules of the ABI for errors: the first one of a stream stays until a reset, nothing
-// further happens until then, and a mark in a failed stream counts as happened. A device has one queue, in which
-// everything happens in the order of its submission, so that a stream is the number of its last submission.
+// Streams and events. A device has one queue, in which everything happens in the order of its submission, so that a
+// stream is the number of its last submission, and an event the number of one.
 #pragma once
 
 #include "device.hpp"
 
-#include <optional>
+#include <mortise/codegen/simt_queue.hpp>
+
+#include <memory>
 
 namespace mortise::vulkan {
 
-class Stream {
+class Queue {
 public:
-  explicit Stream(Device &device) : device(device) {}
-  Stream(const Stream &) = delete;
-  static MortiseStream *opaque(Stream *stream) { return reinterpret_cast<MortiseStream *>(stream); }
-  // Errors: MORTISE_INVALID_ARGUMENT for NULL.
-  static Result<Stream *> of(MortiseStream *handle, const char *slot);
+  using Device = vulkan::Device;
+  static constexpr char kind[] = "vulkan";
+  explicit Queue(Device &device) : device(device) {}
+  Queue(const Queue &) = delete;
+  static Result<std::unique_ptr<codegen::StreamOf<Queue>>> create(Device &device);
+  Result<void> destroy() { return {}; }
 
-  Result<void> wait();   // for all work, with the first error since the last reset
-  Result<void> status(); // that error; waits for nothing
-  Result<void> reset();  // a device that is lost stays so
-
-  // The error that keeps work from being queued.
-  Result<void> failure() const;
-  // Keeps the error if it is the first, and returns it.
-  Error fail(Error error);
+  Result<void> synchronize() { return device.wait(last()); }
+  Result<void> query();
   void follow(uint64_t submission); // it is work of this stream
   uint64_t last() const { return newest.load(); }
 
@@ -33,29 +29,26 @@ public:
 
 private:
   std::atomic<uint64_t> newest = 0;
-  std::atomic<bool> failed = false;
-  mutable std::mutex mutex;
-  Error first;
 };
+using Stream = codegen::StreamOf<Queue>;
 
-class Event {
+class Marker {
 public:
-  static Event &of(MortiseEvent *event) { return *reinterpret_cast<Event *>(event); }
-  Result<void> record(Stream &stream);
-  Result<void> wait(Stream &stream);
-  Result<bool> query();
-  Result<void> synchronize();
-
-private:
   struct Mark {
     Device *device = nullptr;
     uint64_t submission = 0;
-    std::optional<Error> failure; // the stream had failed before the mark
   };
-  std::optional<Mark> current() const;
+  explicit Marker(Device &) {}
+  Result<void> create() { return {}; }
+  Result<void> destroy() { return {}; }
 
-  mutable std::mutex mutex;
-  std::optional<Mark> mark;
+  Result<Mark> mark(Stream &stream) { return Mark{&stream.device, stream.last()}; }
+  static Result<void> follow(Stream &stream, const Mark &mark);
+  static Result<bool> happened(const Mark &mark) { return mark.device->happened(mark.submission); }
+  static Result<void> await(const Mark &mark) { return mark.device->wait(mark.submission); }
+  // No clock has seen a number; profiled calls time their steps.
+  static Result<uint64_t> elapsed(const Mark &, const Mark &) { return uint64_t{0}; }
 };
+using Event = codegen::EventOf<Stream, Marker>;
 
 } // namespace mortise::vulkan

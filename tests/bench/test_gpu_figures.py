@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The figures of kernels for GPUs that need no GPU: what does not compile, assemble or fit is never counted as passed."""
+"""The figures of GPUs that need no GPU: what does not compile, assemble, fit or compute is never counted as passed."""
 
 import shutil
 import sys
@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 import kit
 import measure
 import verdict
-from figures import gpu_mixed, rocm_assemble, simt_targets, vulkan_speed
+from figures import gpu_mixed, rocm_assemble, rocm_stand_in, simt_targets, vulkan_speed
 
 KERNEL = {"kernel": "softmax", "vgprs": 40, "sgprs": 20, "shared": 64, "problem": ""}
 LINE = {"graph": "softmax f32 3x37", "aligned": False, "ms": 2.0, "bytes": 9, "problem": "", "kernels": [KERNEL]}
@@ -112,3 +112,44 @@ def test_a_network_runs_on_the_cpu_and_on_vulkan():
     if "vulkan" not in result["devices"]:
         pytest.skip("no device with Vulkan: install mesa-vulkan-drivers (Debian)")
     assert verdict.problems(result) == [], result
+
+
+ROW = {"network": "bert", "calls": 40, "passed": 41, "failed": 0, "survived": 2, "problems": [], "functions": {}}
+
+
+def test_networks_that_survive_all_faults_pass(monkeypatch):
+    monkeypatch.setattr(rocm_stand_in, "faults", lambda *_: ROW)
+    result = rocm_stand_in.measure(["bert", "gpt2"])
+    assert verdict.problems(result) == [] and result["passed"] == 82 and result["faults"]["calls"] == 80
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"failed": 1, "problems": ["bert: differs from eager"]}, {"failed": 2}, {"calls": 0, "passed": 0}],
+    ids=["a wrong result", "faults without a reason", "HIP was not called"],
+)
+def test_networks_that_fail_are_red(wrong, monkeypatch):
+    monkeypatch.setattr(rocm_stand_in, "faults", lambda *_: ROW | wrong)
+    result = rocm_stand_in.measure(["bert"])
+    assert result["failed"] >= 1 and verdict.problems(result)
+
+
+def test_a_process_that_dies_is_red(monkeypatch):
+    monkeypatch.setattr(rocm_stand_in, "environment", lambda **_: {"PATH": "/nowhere"})
+    result = rocm_stand_in.measure(["bert"])
+    assert result["failed"] >= 1 and "exit status" in result["problems"][0] and verdict.problems(result)
+
+
+ADD = ("--op", "add", "--quick")
+
+
+def test_cases_on_the_stand_in_pass_and_a_planted_fault_is_red():
+    row, problems = rocm_stand_in.core("gfx1100", ADD)
+    assert problems == [] and row["passed"] > 0 and row["launches"] > 0
+    _, problems = rocm_stand_in.core("gfx1100", ADD, planted="fail=hipModuleLaunchKernel:3:999")
+    assert problems
+
+
+def test_an_unknown_network_is_refused():
+    with pytest.raises(ValueError, match="expected gfx942"):
+        rocm_stand_in.measure(["alexnet"])

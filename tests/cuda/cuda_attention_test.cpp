@@ -41,7 +41,7 @@ Seen seen(const std::shared_ptr<const Graph> &graph, std::vector<int64_t> symbol
   MortiseStream *stream = makeStream(device);
   Seen made;
   {
-    Region region(device, graph, Region::How{.graphs = graphs});
+    Region region(device, graph, Region::How{.options = {{"graphs", graphs}}});
     if (!symbols.empty())
       region.prepare(std::move(symbols));
     std::vector<MortiseAddress> in, out;

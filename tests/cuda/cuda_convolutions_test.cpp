@@ -79,7 +79,7 @@ TEST(CudaConvolutions, OfSinglePrecisionAreReadAndWrittenAsTheyLie) {
       const auto graph = net.finish();
       Region region(session.devices[0], graph);
       configureDnn("");
-      runAndCompare(session, region, graph->view(), skew);
+      runAndCompare(session.devices[0], region, graph->view(), skew);
       EXPECT_THAT(dnnLines("execute"), AllOf(SizeIs(2), Each(HasSubstr(" first"))));
       EXPECT_THAT(dnnLines("WRONG"), IsEmpty());
     }
@@ -101,7 +101,7 @@ TEST(CudaConvolutions, OfNarrowNumbersAreFinishedByTheLibraryAndRoundedOnce) {
               Region region(session.devices[0], graph);
               EXPECT_EQ(region.steps, 1u) << region.text();
               configureDnn("");
-              runAndCompare(session, region, graph->view(), skew);
+              runAndCompare(session.devices[0], region, graph->view(), skew);
               EXPECT_THAT(dnnLines("execute"), SizeIs(2));
               EXPECT_THAT(dnnLines("WRONG"), IsEmpty());
             }
@@ -122,7 +122,7 @@ TEST(CudaConvolutions, AnAdditionBehindOneIsTheLibrarysToo) {
       Region region(session.devices[0], graph);
       EXPECT_EQ(region.steps, 1u) << region.text();
       configureDnn("");
-      runAndCompare(session, region, graph->view());
+      runAndCompare(session.devices[0], region, graph->view());
       EXPECT_THAT(dnnLines("execute"),
                   AllOf(SizeIs(2), Each(EndsWith(relu ? " scale bias addend relu" : " scale bias addend"))));
       EXPECT_THAT(dnnLines("WRONG"), IsEmpty());
@@ -140,7 +140,7 @@ TEST(CudaConvolutions, WhatIsAddedMayBeAConvolution) {
   Region region(session.devices[0], graph);
   EXPECT_EQ(region.steps, 2u) << region.text();
   configureDnn("");
-  runAndCompare(session, region, graph->view());
+  runAndCompare(session.devices[0], region, graph->view());
   const std::vector<std::string> lines = dnnLines("execute");
   ASSERT_THAT(lines, SizeIs(4));
   EXPECT_THAT(lines[0], AllOf(HasSubstr(" bias"), Not(HasSubstr("addend"))));
@@ -220,7 +220,7 @@ TEST(CudaConvolutions, OnlyEnginesThatCompileRoundSums) {
       const auto graph = net.finish();
       configureDnn("engine=fixed:-:0 engine=compiled:-:0");
       Region region(session.devices[0], graph);
-      runAndCompare(session, region, graph->view());
+      runAndCompare(session.devices[0], region, graph->view());
       EXPECT_THAT(dnnLines("execute"),
                   AllOf(SizeIs(2), Each(StartsWith(dtype == MORTISE_F32 ? "execute fixed" : "execute compiled"))));
     }
@@ -382,7 +382,7 @@ TEST(CudaConvolutions, ExtentsMayBeSymbols) {
     build(network, batch, height);
     configureDnn("");
     region.prepare({batch, height});
-    runAndCompare(session, region, network.finish()->view());
+    runAndCompare(session.devices[0], region, network.finish()->view());
     EXPECT_THAT(dnnLines("WRONG"), IsEmpty());
   }
 }
@@ -392,9 +392,9 @@ TEST(CudaConvolutions, AreCapturedWhereTheUserWantsGraphs) {
   const auto graph = chainOf(5);
   configureDnn("");
   for (const char *graphs : {"on", "all"}) {
-    Region region(session.devices[0], graph, Region::How{.graphs = graphs});
+    Region region(session.devices[0], graph, Region::How{.options = {{"graphs", graphs}}});
     session.configure("");
-    runAndCompare(session, region, graph->view());
+    runAndCompare(session.devices[0], region, graph->view());
     EXPECT_EQ(session.callsOf("cuStreamBeginCapture_v2"), graphs == std::string("all") ? 5u : 0u);
     EXPECT_THAT(dnnLines("WRONG"), IsEmpty());
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The host side of the cuda plugin without a GPU: devices, errors of every call of the driver, and order.
+#include "../slots/scenario.hpp"
 #include "session.hpp"
 
 #include <gmock/gmock.h>
@@ -28,7 +29,7 @@ using testing::StartsWith;
 // ---- Devices
 
 TEST(CudaDevices, NoDriverIsNoDeviceWithAReasonAndFast) {
-  cudaPlugin();
+  testedPlugin();
   const auto begin = std::chrono::steady_clock::now();
   const auto found = start("/nowhere/libcuda.so.1");
   const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
@@ -59,8 +60,7 @@ TEST(CudaDevices, AnOldDriverOrNoGpuIsNoDevice) {
 TEST(CudaDevices, TheLoaderTakesThePluginAndItsManifest) {
   const Session session; // so that the stand-in has its devices
   setenv("MORTISE_CUDA_DRIVER", MORTISE_TEST_STAND_IN, 1);
-  const MortiseOption options[] = {
-      {"plugin_path", MORTISE_TEST_CUDA_PLUGIN}, {"log_level", "off"}, {"kernel_cache", "off"}};
+  const MortiseOption options[] = {{"plugin_path", MORTISE_TEST_PLUGIN}, {"log_level", "off"}, {"kernel_cache", "off"}};
   const auto config = runtime::Config::read(options);
   ASSERT_TRUE(config) << config.error().message;
   const auto registry = runtime::Registry::open(*config);
@@ -82,7 +82,7 @@ TEST(CudaDevices, TheErrorWithoutADriverSaysWhy) {
   const std::string folder = std::filesystem::temp_directory_path() / ("mortise-no-driver-" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
   for (const char *name : {"libmortise_cuda.so", "libmortise_cuda.toml"}) // a plugin starts once in a process
-    std::filesystem::copy_file(std::filesystem::path(MORTISE_TEST_CUDA_PLUGIN).parent_path() / name,
+    std::filesystem::copy_file(std::filesystem::path(MORTISE_TEST_PLUGIN).parent_path() / name,
                                std::filesystem::path(folder) / name, std::filesystem::copy_options::overwrite_existing);
   const MortiseOption options[] = {{"plugin_path", folder.c_str()}, {"log_level", "off"}, {"kernel_cache", "off"}};
   const auto config = runtime::Config::read(options);
@@ -103,7 +103,7 @@ TEST(CudaDevices, OnlyTheEnvironmentNamesAnotherDriver) {
   args.host = detail::hostTable;
   args.options = options;
   args.option_count = 1;
-  const auto refused = call(cudaPlugin().initialize, args);
+  const auto refused = call(testedPlugin().initialize, args);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, MORTISE_INVALID_ARGUMENT);
   EXPECT_THAT(refused.error().message, HasSubstr("MORTISE_CUDA_DRIVER"));
@@ -116,7 +116,7 @@ TEST(CudaDevices, AreDescribedWithoutBeingStarted) {
   EXPECT_EQ(session.callsOf("cuDevicePrimaryCtxRetain"), 0u);
   EXPECT_EQ(session.callsOf("cuStreamCreate"), 0u);
   MortiseDevicesArgs found{};
-  ASSERT_TRUE(call(cudaPlugin().devices, found));
+  ASSERT_TRUE(call(testedPlugin().devices, found));
   const MortiseDeviceInfo &second = *found.devices[1];
   EXPECT_STREQ(second.kind, "cuda");
   EXPECT_EQ(second.ordinal, 1u);
@@ -145,167 +145,7 @@ TEST(CudaDevices, EveryFailureWhileDevicesAreFoundIsAReason) {
 
 // ---- One of everything
 
-// What a host does with a device, with every status that is one. Goes on after errors, and ends what it began.
-class Scenario {
-public:
-  explicit Scenario(const Session &session) : device(session.devices[0]), other(session.devices[1]) {}
-  std::vector<Error> run() {
-    make();
-    work();
-    end();
-    return errors;
-  }
-
-private:
-  template <typename Args> bool did(MortiseStatus *(*slot)(Args *), Args &args) {
-    auto called = call(slot, args);
-    if (!called)
-      errors.push_back(called.error());
-    return static_cast<bool>(called);
-  }
-  template <typename Args, typename Edit> bool did(MortiseStatus *(*slot)(Args *), Edit edit) {
-    Args args{};
-    args.device = device;
-    edit(args);
-    return did(slot, args);
-  }
-  MortiseAddress allocate(MortiseDevice *where, MortiseStream *stream) {
-    MortiseMemoryArgs args{};
-    args.device = where;
-    args.stream = stream;
-    args.bytes = smallBytes;
-    return did(table.memory_allocate, args) ? args.address : 0;
-  }
-  void free(MortiseDevice *where, MortiseAddress address, MortiseStream *stream) {
-    MortiseMemoryArgs args{};
-    args.device = where;
-    args.stream = stream;
-    args.bytes = smallBytes;
-    args.address = address;
-    if (address)
-      did(table.memory_free, args);
-  }
-  void copy(MortiseDevice *to, MortiseAddress target, MortiseDevice *from, MortiseAddress source,
-            MortiseStream *stream) {
-    MortiseCopyArgs args{};
-    args.device = device;
-    args.stream = stream;
-    args.target_device = to;
-    args.source_device = from;
-    args.target = target;
-    args.source = source;
-    args.bytes = smallBytes;
-    if (target && source && stream)
-      did(table.copy, args);
-  }
-  void onEvent(MortiseStatus *(*slot)(MortiseEventArgs *), MortiseEvent *event, MortiseStream *stream,
-               MortiseEvent *since = nullptr) {
-    MortiseEventArgs args{};
-    args.device = device;
-    args.event = event;
-    args.stream = stream;
-    args.since = since;
-    if (event)
-      did(slot, args);
-  }
-  void onStream(MortiseStatus *(*slot)(MortiseStreamArgs *), MortiseStream *stream) {
-    MortiseStreamArgs args{};
-    args.device = device;
-    args.stream = stream;
-    if (stream)
-      did(slot, args);
-  }
-
-  void make() {
-    for (MortiseStream *&stream : streams) {
-      MortiseStreamArgs args{};
-      args.device = device;
-      if (did(table.stream_create, args))
-        stream = args.stream;
-    }
-    for (MortiseEvent *&event : events) {
-      MortiseEventArgs args{};
-      args.device = device;
-      if (did(table.event_create, args))
-        event = args.event;
-    }
-    memory[0] = allocate(device, nullptr);
-    memory[1] = allocate(device, streams[0]);
-    memory[2] = allocate(other, nullptr);
-    MortiseHostMemoryArgs args{};
-    args.device = device;
-    args.memory = data.data();
-    args.bytes = smallBytes;
-    registered = did(table.host_register, args);
-  }
-  void work() {
-    copy(device, memory[0], nullptr, addressOf(data.data()), streams[0]);
-    if (streams[0] && streams[1]) {
-      onEvent(table.event_record, events[0], streams[0]);
-      onEvent(table.event_wait, events[0], streams[1]);
-    }
-    try {
-      const Region compiled(device, smallGraph());
-      if (streams[1] && memory[0] && memory[1])
-        if (auto queued = compiled.enqueue(streams[1], {memory[0]}, {memory[1]}); !queued)
-          errors.push_back(queued.error());
-    } catch (const Failed &failed) {
-      errors.push_back(failed.error);
-    }
-    if (streams[1])
-      onEvent(table.event_record, events[1], streams[1]);
-    onEvent(table.event_query, events[1], nullptr);
-    onEvent(table.event_synchronize, events[1], nullptr);
-    if (events[0])
-      onEvent(table.event_elapsed, events[1], nullptr, events[0]);
-    copy(device, memory[1], device, memory[0], streams[1]);
-    copy(nullptr, addressOf(data.data()), device, memory[1], streams[1]);
-    MortisePeerArgs peer{};
-    peer.device = device;
-    peer.other = other;
-    did(table.peer, peer);
-    copy(other, memory[2], device, memory[0], streams[0]);
-    for (MortiseStream *stream : streams) {
-      onStream(table.stream_status, stream);
-      onStream(table.stream_wait, stream);
-    }
-  }
-  void end() {
-    if (registered) {
-      MortiseHostMemoryArgs args{};
-      args.device = device;
-      args.memory = data.data();
-      args.bytes = smallBytes;
-      if (!did(table.host_unregister, args))
-        (void)call(table.host_unregister, args); // or the memory's next owner could not register it
-    }
-    free(device, memory[0], nullptr);
-    free(device, memory[1], streams[1]);
-    free(other, memory[2], nullptr);
-    for (MortiseEvent *event : events)
-      onEvent(table.event_destroy, event, nullptr);
-    for (MortiseStream *stream : streams)
-      onStream(table.stream_destroy, stream);
-  }
-
-  const MortisePlugin &table = cudaPlugin();
-  MortiseDevice *device, *other;
-  std::vector<Error> errors;
-  std::vector<float> data = std::vector<float>(smallBytes / 4, 1.5f);
-  MortiseStream *streams[2] = {};
-  MortiseEvent *events[2] = {};
-  MortiseAddress memory[3] = {};
-  bool registered = false;
-};
-
-std::vector<Error> runAll(const Session &session) { return Scenario(session).run(); }
-
-std::vector<std::string> messages(const std::vector<Error> &errors) {
-  std::vector<std::string> list;
-  for (const Error &error : errors)
-    list.push_back(error.message);
-  return list;
-}
+std::vector<Error> runAll(const Session &session) { return Scenario(session.devices[0], session.devices[1]).run(); }
 
 TEST(CudaDriver, EverythingWorksAndNothingIsLeft) {
   for (const char *library : {MORTISE_TEST_STAND_IN, MORTISE_TEST_STAND_IN_OLD}) {
@@ -440,13 +280,13 @@ TEST(CudaStreams, WorkThatHasNotHappenedIsNoError) {
   session.configure("hold");
   MortiseEventArgs asked{};
   asked.event = event;
-  ASSERT_TRUE(call(cudaPlugin().event_query, asked));
+  ASSERT_TRUE(call(testedPlugin().event_query, asked));
   EXPECT_EQ(asked.happened, 0u);
   MortiseStreamArgs status{};
   status.stream = stream;
-  EXPECT_TRUE(call(cudaPlugin().stream_status, status));
+  EXPECT_TRUE(call(testedPlugin().stream_status, status));
   session.configure("");
-  ASSERT_TRUE(call(cudaPlugin().event_query, asked));
+  ASSERT_TRUE(call(testedPlugin().event_query, asked));
   EXPECT_EQ(asked.happened, 1u);
   destroyEvent(event);
   destroyStream(stream);
@@ -472,20 +312,20 @@ TEST(CudaStreams, AFailureStaysUntilAReset) {
     ASSERT_TRUE(record(event, failing)); // a mark in a failed stream counts as happened
     MortiseEventArgs asked{};
     asked.event = event;
-    EXPECT_FALSE(call(cudaPlugin().event_query, asked));
+    EXPECT_FALSE(call(testedPlugin().event_query, asked));
     EXPECT_EQ(asked.happened, 1u);
-    EXPECT_FALSE(call(cudaPlugin().event_synchronize, asked));
+    EXPECT_FALSE(call(testedPlugin().event_synchronize, asked));
     ASSERT_TRUE(wait(event, waiting));
     MortiseStreamArgs args{};
     for (MortiseStream *stream : {failing, waiting}) {
       args.stream = stream;
-      for (auto *slot : {cudaPlugin().stream_wait, cudaPlugin().stream_status, cudaPlugin().stream_wait}) {
+      for (auto *slot : {testedPlugin().stream_wait, testedPlugin().stream_status, testedPlugin().stream_wait}) {
         const auto told = call(slot, args);
         ASSERT_FALSE(told);
         EXPECT_EQ(told.error().message, refused.error().message);
       }
-      ASSERT_TRUE(call(cudaPlugin().stream_reset, args));
-      ASSERT_TRUE(call(cudaPlugin().stream_wait, args));
+      ASSERT_TRUE(call(testedPlugin().stream_reset, args));
+      ASSERT_TRUE(call(testedPlugin().stream_wait, args));
       EXPECT_TRUE(compiled.enqueue(stream, {in}, {out}));
     }
   }
@@ -502,17 +342,17 @@ TEST(CudaStreams, ALostDeviceStaysLost) {
   session.configure("fail=cuStreamSynchronize:1:700");
   MortiseStreamArgs args{};
   args.stream = stream;
-  const auto lost = call(cudaPlugin().stream_wait, args);
+  const auto lost = call(testedPlugin().stream_wait, args);
   ASSERT_FALSE(lost);
   EXPECT_EQ(lost.error().code, MORTISE_DEVICE_LOST);
   EXPECT_THAT(lost.error().message, HasSubstr("start the process again"));
-  const auto reset = call(cudaPlugin().stream_reset, args);
+  const auto reset = call(testedPlugin().stream_reset, args);
   ASSERT_FALSE(reset);
   EXPECT_EQ(reset.error().code, MORTISE_DEVICE_LOST);
   args.device = session.devices[0];
-  EXPECT_FALSE(call(cudaPlugin().stream_create, args));
+  EXPECT_FALSE(call(testedPlugin().stream_create, args));
   args.stream = stream;
-  EXPECT_FALSE(call(cudaPlugin().stream_destroy, args)); // says why, and is gone all the same
+  EXPECT_FALSE(call(testedPlugin().stream_destroy, args)); // says why, and is gone all the same
 }
 
 TEST(CudaStreams, NoStreamIsAClearError) {
@@ -525,7 +365,7 @@ TEST(CudaStreams, NoStreamIsAClearError) {
   MortiseCopyArgs copy{};
   copy.device = copy.target_device = session.devices[0];
   copy.bytes = 4;
-  EXPECT_FALSE(call(cudaPlugin().copy, copy));
+  EXPECT_FALSE(call(testedPlugin().copy, copy));
 }
 
 TEST(CudaStreams, TheDefaultStreamIsImportedAndExported) {
@@ -534,10 +374,10 @@ TEST(CudaStreams, TheDefaultStreamIsImportedAndExported) {
     MortiseStreamArgs args{};
     args.device = session.devices[0];
     args.native = native;
-    ASSERT_TRUE(call(cudaPlugin().stream_import, args));
+    ASSERT_TRUE(call(testedPlugin().stream_import, args));
     ASSERT_NE(args.stream, nullptr);
     args.native = 77;
-    ASSERT_TRUE(call(cudaPlugin().stream_export, args));
+    ASSERT_TRUE(call(testedPlugin().stream_export, args));
     EXPECT_EQ(args.native, native);
     session.configure("");
     destroyStream(args.stream);

@@ -78,7 +78,7 @@ TEST(CudaProducts, OnlyTheEnvironmentNamesAnotherLibrary) {
   args.host = detail::hostTable;
   args.options = options;
   args.option_count = 1;
-  const auto refused = call(cudaPlugin().initialize, args);
+  const auto refused = call(testedPlugin().initialize, args);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("MORTISE_CUDA_CUBLASLT"));
 }
@@ -125,7 +125,7 @@ TEST(CudaProducts, EveryFailureOfTheLibraryIsAStatusAndLeavesNothing) {
         EXPECT_EQ(blasCounts(), before);
         MortiseStreamArgs args{};
         args.stream = stream;
-        ASSERT_TRUE(call(cudaPlugin().stream_reset, args));
+        ASSERT_TRUE(call(testedPlugin().stream_reset, args));
         const auto again = run();
         EXPECT_TRUE(again) << again.error().message;
         EXPECT_EQ(blasCounts(), before);

@@ -42,7 +42,7 @@ Seen computed(Network &network, const Options &how = {}) {
   const std::shared_ptr<const Graph> graph = network.finish();
   Region region(session.devices[0], graph, how.precision);
   configureBlas("");
-  runAndCompare(session, region, graph->view(), how.skew);
+  runAndCompare(session.devices[0], region, graph->view(), how.skew);
   std::vector<std::string> calls = blasCalls("cublasLtMatmul");
   EXPECT_EQ(calls.size() % 2, 0u);
   calls.resize(calls.size() / 2); // of the first round
@@ -332,7 +332,7 @@ TEST(CudaProducts, SymbolsMayHaveAnyValues) {
     Network network;
     build(network, batch, tokens);
     region.prepare({batch, tokens});
-    runAndCompare(session, region, network.finish()->view());
+    runAndCompare(session.devices[0], region, network.finish()->view());
   }
 }
 
@@ -423,7 +423,7 @@ TEST(CudaProducts, RandomDotsThroughRandomViews) {
     configureBlas("");
     Region region(session.devices[0], graph);
     if (region.text().find("cuda.") == std::string::npos) {
-      runAndCompare(session, region, graph->view());
+      runAndCompare(session.devices[0], region, graph->view());
       ++compared;
     } else { // generated kernels compute nothing here: only whether the library accepts the calls
       MortiseStream *stream = makeStream(session.devices[0]);

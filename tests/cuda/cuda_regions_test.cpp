@@ -18,7 +18,7 @@ MortiseAddress filled(MortiseDevice *device, MortiseStream *stream, float number
   args.target = address;
   args.source = addressOf(data.data());
   args.bytes = smallBytes;
-  EXPECT_TRUE(call(cudaPlugin().copy, args));
+  EXPECT_TRUE(call(testedPlugin().copy, args));
   return address;
 }
 

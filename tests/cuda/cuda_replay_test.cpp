@@ -90,8 +90,9 @@ std::vector<float> numbersAt(MortiseAddress address, uint64_t bytes) {
 // Two forms of a region, in one workspace.
 struct Pair {
   Pair(const Session &session, const std::shared_ptr<const Graph> &graph, const char *graphs = "all")
-      : session(session), replayed(session.devices[0], graph, Region::How{.graphs = graphs}),
-        queued(session.devices[0], graph, Region::How{.graphs = "off"}), stream(makeStream(session.devices[0])) {}
+      : session(session), replayed(session.devices[0], graph, Region::How{.options = {{"graphs", graphs}}}),
+        queued(session.devices[0], graph, Region::How{.options = {{"graphs", "off"}}}),
+        stream(makeStream(session.devices[0])) {}
   ~Pair() { destroyStream(stream); }
   // What happened in a call of each.
   void expectEqual(MortiseAddress workspace, const std::vector<MortiseAddress> &in,
@@ -240,7 +241,8 @@ TEST(CudaReplay, ConstantsThatAreBoundAnewAreSeen) {
   Memory memory(device);
   MortiseStream *stream = makeStream(device);
   {
-    Region replayed(device, graph, Region::How{.graphs = "all"}), queued(device, graph, Region::How{.graphs = "off"});
+    Region replayed(device, graph, Region::How{.options = {{"graphs", "all"}}}),
+        queued(device, graph, Region::How{.options = {{"graphs", "off"}}});
     for (uint32_t binding = 0; binding < 3; ++binding) {
       std::vector<MortiseAddress> constants = {0};
       for (uint32_t i = 0; i < 5; ++i)
@@ -337,8 +339,8 @@ TEST(CudaReplay, InstancesHaveTheirOwnGraphs) {
   Memory memory(session.devices[0]);
   MortiseStream *stream = makeStream(session.devices[0]);
   {
-    Region replayed(session.devices[0], graph, Region::How{.graphs = "all"}),
-        queued(session.devices[0], graph, Region::How{.graphs = "off"});
+    Region replayed(session.devices[0], graph, Region::How{.options = {{"graphs", "all"}}}),
+        queued(session.devices[0], graph, Region::How{.options = {{"graphs", "off"}}});
     for (const int64_t n : {3, 1, 0, 20}) {
       const uint64_t bytes = static_cast<uint64_t>(n) * 32;
       replayed.prepare({n});
@@ -364,8 +366,8 @@ TEST(CudaReplay, ThreadsWithStreamsOfTheirOwn) {
   MortiseDevice *device = session.devices[0];
   constexpr uint32_t threads = 6, calls = 60;
   Memory memory(device);
-  const Region region(device, chainGraph(), Region::How{.graphs = "all"}),
-      queued(device, chainGraph(), Region::How{.graphs = "off"});
+  const Region region(device, chainGraph(), Region::How{.options = {{"graphs", "all"}}}),
+      queued(device, chainGraph(), Region::How{.options = {{"graphs", "off"}}});
   struct Own {
     MortiseStream *stream;
     MortiseAddress workspace;
@@ -423,16 +425,16 @@ size_t launchesOf(const Session &session, const std::shared_ptr<const Graph> &gr
 TEST(CudaReplay, OnlyWhereItIsAskedForAndPays) {
   const Session session;
   const auto mixed = mixedGraph();
-  const Region::How all{.graphs = "all"};
+  const Region::How all{.options = {{"graphs", "all"}}};
   EXPECT_EQ(launchesOf(session, mixed, all, mixedInputs, mixedOutputs), 2u);
   EXPECT_EQ(launchesOf(session, mixed, {.mode = MORTISE_MODE_REDUCE_OVERHEAD}, mixedInputs, mixedOutputs), 2u);
   EXPECT_EQ(launchesOf(session, mixed, {}, mixedInputs, mixedOutputs), 0u); // single kernels between products
-  EXPECT_EQ(launchesOf(session, mixed, {.graphs = "off"}, mixedInputs, mixedOutputs), 0u);
-  EXPECT_EQ(
-      launchesOf(session, mixed, {.mode = MORTISE_MODE_REDUCE_OVERHEAD, .graphs = "off"}, mixedInputs, mixedOutputs),
-      0u);
-  EXPECT_EQ(launchesOf(session, mixed, {.mode = MORTISE_MODE_MAX_AUTOTUNE_NO_REPLAY, .graphs = "all"}, mixedInputs,
-                       mixedOutputs),
+  EXPECT_EQ(launchesOf(session, mixed, {.options = {{"graphs", "off"}}}, mixedInputs, mixedOutputs), 0u);
+  EXPECT_EQ(launchesOf(session, mixed, {.mode = MORTISE_MODE_REDUCE_OVERHEAD, .options = {{"graphs", "off"}}},
+                       mixedInputs, mixedOutputs),
+            0u);
+  EXPECT_EQ(launchesOf(session, mixed, {.mode = MORTISE_MODE_MAX_AUTOTUNE_NO_REPLAY, .options = {{"graphs", "all"}}},
+                       mixedInputs, mixedOutputs),
             0u);
   EXPECT_EQ(launchesOf(session, mixed, all, mixedInputs, mixedOutputs, true), 0u); // each step is timed
   const uint64_t small[] = {smallBytes};
@@ -444,7 +446,7 @@ TEST(CudaReplay, OnlyWhereItIsAskedForAndPays) {
 TEST(CudaReplay, AnotherValueOfTheOptionIsAnError) {
   const Session session;
   try {
-    const Region region(session.devices[0], smallGraph(), Region::How{.graphs = "sometimes"});
+    const Region region(session.devices[0], smallGraph(), Region::How{.options = {{"graphs", "sometimes"}}});
     ADD_FAILURE();
   } catch (const Failed &failed) {
     EXPECT_EQ(failed.error.code, MORTISE_INVALID_ARGUMENT);
@@ -458,7 +460,7 @@ public:
   Application(const Session &session, MortiseStream *stream) : session(session) {
     MortiseStreamArgs exported{};
     exported.stream = stream;
-    EXPECT_TRUE(call(cudaPlugin().stream_export, exported));
+    EXPECT_TRUE(call(testedPlugin().stream_export, exported));
     native = pointer<CUstream_st>(exported.native);
     CUcontext context = nullptr;
     EXPECT_EQ(driver(&cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain")(&context, 0), CUDA_SUCCESS);
@@ -497,7 +499,7 @@ TEST(CudaReplay, AStreamThatTheApplicationCaptures) {
   const Session session;
   MortiseDevice *device = session.devices[0];
   Memory memory(device);
-  const Region region(device, mixedGraph(), Region::How{.graphs = "all"});
+  const Region region(device, mixedGraph(), Region::How{.options = {{"graphs", "all"}}});
   MortiseStream *stream = makeStream(device);
   const auto in = memory.make(mixedInputs), out = memory.make(mixedOutputs);
   for (int call = 0; call < 3; ++call)
@@ -522,7 +524,7 @@ TEST(CudaReplay, ACaptureOfAnotherStreamGoesOnWhileWeRecord) {
   const Session session;
   MortiseDevice *device = session.devices[0];
   Memory memory(device);
-  const Region region(device, mixedGraph(), Region::How{.graphs = "all"});
+  const Region region(device, mixedGraph(), Region::How{.options = {{"graphs", "all"}}});
   MortiseStream *captured = makeStream(device), *stream = makeStream(device);
   const auto in = memory.make(mixedInputs), out = memory.make(mixedOutputs);
   {
@@ -541,10 +543,10 @@ TEST(CudaReplay, ACaptureOfAnotherStreamGoesOnWhileWeRecord) {
 TEST(CudaReplay, TheDefaultStreamIsReplayedOn) {
   const Session session;
   Memory memory(session.devices[0]);
-  const Region region(session.devices[0], mixedGraph(), Region::How{.graphs = "all"});
+  const Region region(session.devices[0], mixedGraph(), Region::How{.options = {{"graphs", "all"}}});
   MortiseStreamArgs imported{};
   imported.device = session.devices[0];
-  ASSERT_TRUE(call(cudaPlugin().stream_import, imported)); // the native handle 0
+  ASSERT_TRUE(call(testedPlugin().stream_import, imported)); // the native handle 0
   const auto in = memory.make(mixedInputs), out = memory.make(mixedOutputs);
   session.configure("");
   for (int call = 0; call < 3; ++call)
@@ -564,8 +566,8 @@ Outcome runWith(const Session &session, const std::string &settings, const std::
   MortiseDevice *device = session.devices[0];
   Outcome outcome;
   Memory memory(device);
-  const Region region(device, mixedGraph(), Region::How{.graphs = "all"}),
-      queued(device, mixedGraph(), Region::How{.graphs = "off"});
+  const Region region(device, mixedGraph(), Region::How{.options = {{"graphs", "all"}}}),
+      queued(device, mixedGraph(), Region::How{.options = {{"graphs", "off"}}});
   MortiseStream *stream = makeStream(device);
   const auto in = memory.make(mixedInputs);
   const MortiseAddress workspace = memory.make(region.workspaceBytes);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "emit/simt.hpp"
 
+#include <limits>
+
 namespace mortise::codegen {
 
 using namespace mlir;
@@ -538,6 +540,10 @@ Emitter::Carried SimtKernel::combineTeam(const Expr &expr, Carried parts) {
       other.push_back(exchange(part, mask));
     parts = combine(expr, parts, other);
   }
+  // Of two NaN each thread may have kept its own, where hardware keeps their bits.
+  if (isFloat(plan.dag.exprs[expr.operands[0]].dtype) && !isArg(expr.op))
+    parts[0] =
+        c.select(c.isNan(parts[0]), c.constant(parts[0].getType(), std::numeric_limits<double>::quiet_NaN()), parts[0]);
   if (simt.team == near)
     return parts;
   // The threads of a subgroup hold, and store, the same.

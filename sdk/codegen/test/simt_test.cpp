@@ -5,6 +5,8 @@
 
 #include "schedule/simt.hpp"
 
+#include <set>
+
 using namespace mortise;
 using namespace mortise::codegen;
 using namespace mortise::codegen::test;
@@ -102,6 +104,32 @@ TEST(Simt, SumsOfManyTermsKeepTheirDigits) {
   }
   const double pairs = 0x1p-24 * 3 * std::sqrt(rows * std::log2(rows) / 6);
   EXPECT_LT(std::sqrt(squares / length), 1.4 * pairs);
+}
+
+// All threads of a subgroup store a row's result, each in its own order of exchanges, which the emulator draws.
+TEST(Simt, NanOfManyKindsGiveTheSameBitsEachTime) {
+  for (const char *op : {"reduce_min", "reduce_max", "reduce_sum", "reduce_prod"}) {
+    const int64_t length = 3000;
+    TestGraph b;
+    V x = b.input(MORTISE_F32, {length});
+    V result = b.op(op, {x}, MORTISE_F32, {}, {{"axes", Dims{0}}});
+    b.output(result);
+    const MortiseGraph &graph = b.view();
+    const auto parts = fuse({&graph, {}, {}, {}}, simtFuseTarget());
+    const auto functions = Emulator::shared().compile(graph, parts->groups);
+    ASSERT_TRUE(functions) << functions.error().message;
+    Memory memory(graph);
+    auto *bits = reinterpret_cast<uint32_t *>(memory.at(x->index));
+    for (uint32_t i = 0; i < length; ++i)
+      bits[i] = (i % 2 ? 0xffc00000U : 0x7fc00000U) + i; // quiet ones, of both signs
+    std::set<uint32_t> seen;
+    for (int round = 0; round < 12; ++round) {
+      runGroup(parts->groups[0], functions->at(0), memory);
+      seen.insert(*reinterpret_cast<const uint32_t *>(memory.at(result->index)));
+    }
+    EXPECT_EQ(seen.size(), 1U) << op;
+    EXPECT_GT(*seen.begin() & 0x7fffffffU, 0x7f800000U) << op;
+  }
 }
 
 TEST(Simt, SharedReductionsStoreWhatFollows) {

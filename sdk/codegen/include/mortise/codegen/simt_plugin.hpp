@@ -31,6 +31,47 @@ Result<uint64_t> placeBuffers(std::span<const Buffer> buffers, std::span<const u
 // Errors: as SimtCompiler::create's.
 Result<SimtCompiler *> sharedCompiler(const SimtTarget &target);
 
+// The two forms of a function's code (SimtFunction::code and alignedCode), each loaded when it is first wanted. `Image`
+// is what a driver makes of one. Nearly all calls run the aligned one. Thread safe. After an error the next call tries
+// again.
+template <typename Image> class LoadedCode {
+public:
+  explicit LoadedCode(const SimtFunction &source) : source(source) {}
+  // `make(image, code)` fills an image and returns a Result<void>; `drop(image)` takes back what it holds.
+  template <typename Make, typename Drop> Result<const Image *> get(bool aligned, Make &&make, Drop &&drop) {
+    const bool isAligned = aligned && !source.alignedCode.empty();
+    Form &form = forms[isAligned];
+    if (form.isLoaded.load(std::memory_order_acquire))
+      return &form.image;
+    std::lock_guard lock(form.mutex);
+    if (form.isLoaded.load())
+      return &form.image;
+    Result<void> made = make(form.image, isAligned ? source.alignedCode : source.code);
+    if (made) {
+      form.isLoaded.store(true, std::memory_order_release);
+      return &form.image;
+    }
+    drop(form.image);
+    form.image = Image();
+    return Error{made.error().code, "kernel " + source.launches[0].entry + ": " + made.error().message};
+  }
+  // No launch is in flight.
+  template <typename Drop> void dropAll(Drop &&drop) {
+    for (Form &form : forms)
+      if (form.isLoaded)
+        drop(form.image);
+  }
+
+private:
+  struct Form {
+    std::mutex mutex;
+    std::atomic<bool> isLoaded = false;
+    Image image;
+  };
+  const SimtFunction &source;
+  Form forms[2]; // by alignment
+};
+
 // Loads functions in up to 16 threads of the host's pool, each taking the next one. The first error in their order
 // wins.
 template <typename Function> Result<void> loadAll(std::span<const std::shared_ptr<Function>> functions) {

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the plugin takes: all that kernels can be generated for.
+#include "lowerings.hpp"
+
+#include "device.hpp"
+
+#include <mortise/codegen/simt_lowerings.hpp>
+
+namespace mortise::rocm {
+
+Result<void> propose(Proposal &proposal) {
+  codegen::SimtOffer offer;
+  offer.lowering = "rocm.region";
+  offer.device = &Device::of(proposal.device()).info();
+  offer.supports = [](const MortiseNode &node) { return codegen::supportsSimt(node, /*contractions=*/true); };
+  return codegen::propose(proposal, offer);
+}
+
+} // namespace mortise::rocm

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "block_run.hpp"
+
+#include <mortise/conformance/error_bounds.hpp>
+#include <mortise/reference/formats.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+namespace mortise::codegen::test {
+
+// ---- Threads
+
+BlockRun &BlockRun::running() {
+  static BlockRun instance;
+  return instance;
+}
+
+void BlockRun::run(unsigned threads, Body body, void *argument) {
+  this->body = body, this->argument = argument, count = threads;
+  fibers.resize(std::max<size_t>(fibers.size(), threads));
+  passed.assign(threads, 0), passedNear.assign(threads, 0);
+  ended.assign(threads, false);
+  all = {threads, 0, threads};
+  subgroups.clear();
+  for (unsigned first = 0; first < threads; first += subgroup) {
+    const unsigned size = std::min(subgroup, threads - first);
+    subgroups.push_back({size, 0, size});
+  }
+  for (unsigned i = 0; i < threads; ++i) {
+    Fiber &fiber = fibers[i];
+    if (fiber.stack.empty())
+      fiber.stack.resize(stackBytes);
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.data();
+    fiber.context.uc_stack.ss_size = fiber.stack.size();
+    fiber.context.uc_link = &scheduler;
+    makecontext(&fiber.context, &BlockRun::start, 0);
+  }
+  for (unsigned left = threads; left > 0;) {
+    bool moved = false;
+    const unsigned first = static_cast<unsigned>(random() % threads);
+    for (unsigned i = 0; i < threads; ++i) {
+      thread = (first + i * stride(threads)) % threads;
+      if (ended[thread] || isHeld(thread))
+        continue;
+      moved = true;
+      swapcontext(&scheduler, &fibers[thread].context);
+      left -= ended[thread];
+    }
+    if (!moved) { // what a GPU would answer with a hang
+      std::fprintf(stderr, "emulated kernel: a barrier that not all threads reach\n");
+      std::abort();
+    }
+  }
+}
+
+void BlockRun::start() {
+  BlockRun &run = running();
+  const unsigned me = run.thread;
+  run.body(run.argument);
+  run.thread = me;
+  run.end(me);
+}
+
+// Others do not wait for it any more.
+void BlockRun::end(unsigned which) {
+  ended[which] = true;
+  for (Meeting *meeting : {&all, &near(which)}) {
+    --meeting->live;
+    meeting->leave();
+  }
+}
+
+void BlockRun::wait(std::vector<unsigned> &places, Meeting &meeting) {
+  const unsigned me = thread;
+  ++places[me];
+  meeting.leave();
+  swapcontext(&fibers[me].context, &scheduler);
+  thread = me;
+}
+
+uint32_t BlockRun::exchange(uint32_t bits, uint32_t mask) {
+  const unsigned me = thread;
+  values.resize(std::max<size_t>(values.size(), count));
+  values[me] = bits;
+  wait(passedNear, near(me));
+  const uint32_t other = values[me ^ mask];
+  wait(passedNear, near(me));
+  return other;
+}
+
+void BlockRun::multiply(int32_t dtype, const Fragments &mine, float *results) {
+  const unsigned me = thread, first = me / 32 * 32, group = me % 32 / 4, pair = me % 4;
+  // Two sets by turns, so that one wait suffices: nobody writes a set before all have read it.
+  std::vector<Fragments> &set = fragments[passedNear[me] % 2];
+  set.resize(std::max<size_t>(set.size(), count));
+  set[me] = mine;
+  wait(passedNear, near(me));
+  const auto half = [&](uint32_t word, unsigned which) {
+    const auto bits = static_cast<uint16_t>(which ? word >> 16 : word);
+    return dtype == MORTISE_BF16 ? static_cast<float>(reference::BF16::load(bits))
+                                 : static_cast<float>(reference::F16::load(bits));
+  };
+  for (unsigned i = 0; i < 4; ++i) {
+    const unsigned row = group + i / 2 * 8, column = pair * 2 + i % 2;
+    double sum = mine.sums[i];
+    for (unsigned term = 0; term < 16; ++term) {
+      const unsigned owner = term % 8 / 2, word = term / 8;
+      const float lhs = half(set[first + row % 8 * 4 + owner].lhs[word * 2 + row / 8], term % 2);
+      const float rhs = half(set[first + column * 4 + owner].rhs[word], term % 2);
+      sum += lhs * rhs;
+    }
+    results[i] = static_cast<float>(sum);
+    if (std::isfinite(sum) && std::abs(static_cast<double>(results[i])) > std::abs(sum))
+      results[i] = std::nextafter(results[i], 0.0F);
+  }
+}
+
+// ---- What kernels call
+
+static bool isMisaligned = false;
+
+bool takeMisaligned() { return std::exchange(isMisaligned, false); }
+
+namespace {
+
+const double exp2Error = std::exp2(-22.7); // as Approximations::exp2 may be
+
+// The f32 that is furthest from a number within an error; above and below it by turns.
+float wrong(float x, double exact, double error) {
+  if (!std::isfinite(exact) || exact == 0)
+    return static_cast<float>(exact);
+  const float direction = std::bit_cast<uint32_t>(x) % 2 ? INFINITY : -INFINITY;
+  auto result = static_cast<float>(exact);
+  for (float next = result; std::fabs(next - exact) <= error; next = std::nextafter(next, direction))
+    result = next;
+  return result;
+}
+
+uint32_t emulatedThread() { return BlockRun::running().thread; }
+uint32_t emulatedBlock() { return BlockRun::running().block; }
+void emulatedBarrier() { BlockRun::running().barrier(); }
+uint32_t emulatedExchange(uint32_t bits, uint32_t mask) { return BlockRun::running().exchange(bits, mask); }
+// `memory`: the fragments, which become the results.
+void emulatedMultiply(uint32_t dtype, BlockRun::Fragments *memory) {
+  const BlockRun::Fragments mine = *memory;
+  BlockRun::running().multiply(static_cast<int32_t>(dtype), mine, memory->sums);
+}
+void emulatedAccess(uint64_t address, uint64_t alignment) { isMisaligned |= address % alignment != 0; }
+float emulatedExp2(float x) {
+  const double exact = std::exp2(static_cast<double>(x));
+  return wrong(x, exact, std::min(exact * exp2Error, 2.05 * conformance::ulp(exact, MORTISE_F32)));
+}
+float emulatedExp2WithoutSubnormals(float x) { return x < -126 ? 0 : emulatedExp2(x); }
+float emulatedReciprocal(float x) {
+  const double exact = 1 / static_cast<double>(x);
+  if (std::fabs(exact) < 0x1p-126)
+    return 0;
+  return wrong(x, exact, conformance::ulp(exact, MORTISE_F32));
+}
+
+} // namespace
+
+void *emulatedFunction(EmulatedCall call) {
+  switch (call) {
+  case EmulatedCall::Thread:
+    return reinterpret_cast<void *>(&emulatedThread);
+  case EmulatedCall::Block:
+    return reinterpret_cast<void *>(&emulatedBlock);
+  case EmulatedCall::Barrier:
+    return reinterpret_cast<void *>(&emulatedBarrier);
+  case EmulatedCall::Exchange:
+    return reinterpret_cast<void *>(&emulatedExchange);
+  case EmulatedCall::Multiply:
+    return reinterpret_cast<void *>(&emulatedMultiply);
+  case EmulatedCall::Access:
+    return reinterpret_cast<void *>(&emulatedAccess);
+  case EmulatedCall::Exp2:
+    return reinterpret_cast<void *>(&emulatedExp2);
+  case EmulatedCall::Exp2WithoutSubnormals:
+    return reinterpret_cast<void *>(&emulatedExp2WithoutSubnormals);
+  case EmulatedCall::Reciprocal:
+    return reinterpret_cast<void *>(&emulatedReciprocal);
+  case EmulatedCall::Count:
+    break;
+  }
+  return nullptr;
+}
+
+// ---- Grids
+
+namespace {
+struct Launch {
+  void *entry;
+  std::array<uint64_t, mostEmulatedArguments> arguments;
+  template <size_t... I> void call(std::index_sequence<I...>) const {
+    using Entry = void (*)(decltype(I)...);
+    reinterpret_cast<Entry>(entry)(arguments[I]...);
+  }
+  template <size_t Count> static void run(void *launch) {
+    static_cast<const Launch *>(launch)->call(std::make_index_sequence<Count>());
+  }
+};
+} // namespace
+
+void runGrid(void *entry, std::span<const uint64_t> arguments, uint64_t blocks, unsigned threads, bool synchronises) {
+  if (arguments.size() > mostEmulatedArguments) {
+    std::fprintf(stderr, "emulated kernel: more than %zu arguments\n", mostEmulatedArguments);
+    std::abort();
+  }
+  Launch launch{entry, {}};
+  std::ranges::copy(arguments, launch.arguments.begin());
+  // Fewer are passed faster.
+  const BlockRun::Body body = arguments.size() <= 6 ? &Launch::run<6> : &Launch::run<mostEmulatedArguments>;
+  BlockRun &run = BlockRun::running();
+  for (uint64_t block = 0; block < blocks; ++block) {
+    run.block = static_cast<unsigned>(block);
+    if (synchronises)
+      run.run(threads, body, &launch);
+    else
+      for (run.thread = 0; run.thread < threads; ++run.thread)
+        body(&launch);
+  }
+}
+
+} // namespace mortise::codegen::test

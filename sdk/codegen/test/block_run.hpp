@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Blocks of emulated kernels: their threads are fibers, which change only at barriers and exchanges, in an order drawn
+// by chance. Knows neither LLVM nor who compiled the kernels.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <span>
+#include <ucontext.h>
+#include <vector>
+
+namespace mortise::codegen::test {
+
+// What emulated kernels call, by number (EmulatedMachine).
+enum class EmulatedCall : uint8_t {
+  Thread,
+  Block,
+  Barrier,
+  Exchange,
+  Multiply,
+  Access,
+  Exp2,
+  Exp2WithoutSubnormals,
+  Reciprocal,
+  Count
+};
+void *emulatedFunction(EmulatedCall call);
+
+// The block that runs. One at a time, since the kernels' shared memory is that of their module.
+class BlockRun {
+public:
+  static BlockRun &running();
+  using Body = void (*)(void *);
+  struct Fragments { // of matrices
+    uint32_t lhs[4], rhs[2];
+    float sums[4];
+  };
+  unsigned subgroup = 32; // threads that meet in exchanges
+  unsigned thread = 0, block = 0;
+
+  // Runs `body` for each thread, as fibers. Aborts where threads wait for others that do not come: a GPU would hang.
+  void run(unsigned threads, Body body, void *argument);
+  void barrier() { wait(passed, all); }
+  uint32_t exchange(uint32_t bits, uint32_t mask);
+  // This thread's four results of a product of matrices. Each product is rounded to f32; their sum towards 0, as
+  // hardware does.
+  void multiply(int32_t dtype, const Fragments &mine, float *results);
+
+private:
+  static constexpr size_t stackBytes = 256 << 10;
+  struct Fiber {
+    ucontext_t context;
+    std::vector<char> stack;
+  };
+  // Threads that wait for each other: none begins its next step before all have ended this one.
+  struct Meeting {
+    unsigned live = 0, step = 0, behind = 0; // behind: in this step
+    void leave() {
+      if (--behind == 0)
+        ++step, behind = live;
+    }
+  };
+  static void start();
+  static unsigned stride(unsigned threads) { return threads % 7 ? 7 : 1; }
+  Meeting &near(unsigned which) { return subgroups[which / subgroup]; }
+  bool isHeld(unsigned which) { return passed[which] > all.step || passedNear[which] > near(which).step; }
+  void wait(std::vector<unsigned> &places, Meeting &meeting);
+  void end(unsigned which);
+
+  Body body = nullptr;
+  void *argument = nullptr;
+  unsigned count = 0;
+  std::vector<Fiber> fibers;
+  std::vector<unsigned> passed, passedNear; // per thread: steps of barriers and of exchanges
+  std::vector<bool> ended;
+  Meeting all;
+  std::vector<Meeting> subgroups;
+  std::vector<uint32_t> values;
+  std::vector<Fragments> fragments[2]; // per thread
+  ucontext_t scheduler;
+  std::mt19937 random{7};
+};
+
+// Kernels take any number of 8-byte arguments: those that the function does not take are not looked at.
+constexpr size_t mostEmulatedArguments = 128;
+// All blocks of a grid, one after the other. `synchronises`: the kernel has barriers or exchanges, and needs fibers.
+void runGrid(void *entry, std::span<const uint64_t> arguments, uint64_t blocks, unsigned threads, bool synchronises);
+
+// Whether an access since the last call of this function was not aligned as its instruction says.
+bool takeMisaligned();
+
+} // namespace mortise::codegen::test

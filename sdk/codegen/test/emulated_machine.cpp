@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "emulated_machine.hpp"
+
+namespace mortise::codegen::test {
+
+using mlir::Type;
+using mlir::Value;
+namespace LLVM = mlir::LLVM;
+
+Value calleeOfTable(Code &c, EmulatedCall call) {
+  auto module = c.b.getBlock()->getParent()->getParentOfType<mlir::ModuleOp>();
+  auto table = module.lookupSymbol<LLVM::GlobalOp>(emulatedTable);
+  const auto i64 = c.b.getI64Type();
+  if (!table) {
+    mlir::OpBuilder::InsertionGuard keep(c.b);
+    c.b.setInsertionPointToStart(module.getBody());
+    constexpr auto count = static_cast<int64_t>(EmulatedCall::Count);
+    // With a value, so that it is defined here; it is no constant.
+    const auto zeros = mlir::DenseElementsAttr::get(mlir::RankedTensorType::get({count}, i64), int64_t{0});
+    table = LLVM::GlobalOp::create(c.b, c.loc, LLVM::LLVMArrayType::get(i64, count), /*isConstant=*/false,
+                                   LLVM::Linkage::External, emulatedTable, zeros);
+  }
+  const Type pointer = LLVM::LLVMPointerType::get(c.b.getContext());
+  Value base = LLVM::AddressOfOp::create(c.b, c.loc, pointer, emulatedTable);
+  Value place =
+      LLVM::GEPOp::create(c.b, c.loc, pointer, i64, base, llvm::ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(call)});
+  return LLVM::LoadOp::create(c.b, c.loc, pointer, place);
+}
+
+// ---- The machine
+
+Value EmulatedMachine::call(Code &c, EmulatedCall which, Type result, mlir::ValueRange arguments) const {
+  llvm::SmallVector<Value> operands{callee(c, which)};
+  operands.append(arguments.begin(), arguments.end());
+  llvm::SmallVector<Type> types;
+  for (Value argument : arguments)
+    types.push_back(argument.getType());
+  auto type = LLVM::LLVMFunctionType::get(result ? result : LLVM::LLVMVoidType::get(c.b.getContext()), types);
+  auto op = LLVM::CallOp::create(c.b, c.loc, type, operands);
+  return result ? op.getResult() : Value();
+}
+
+Value EmulatedMachine::thread(Code &c) const { return call(c, EmulatedCall::Thread, c.b.getI32Type(), {}); }
+Value EmulatedMachine::block(Code &c) const { return call(c, EmulatedCall::Block, c.b.getI32Type(), {}); }
+
+void EmulatedMachine::barrier(Code &c) const {
+  synchronises = true;
+  call(c, EmulatedCall::Barrier, {}, {});
+}
+
+Value EmulatedMachine::exchange(Code &c, Value bits, unsigned mask) const {
+  synchronises = true;
+  return call(c, EmulatedCall::Exchange, c.b.getI32Type(), {bits, c.integer(c.b.getI32Type(), mask)});
+}
+
+llvm::SmallVector<Value> EmulatedMachine::multiply(Code &c, int32_t dtype, llvm::ArrayRef<Value> lhs,
+                                                   llvm::ArrayRef<Value> rhs, llvm::ArrayRef<Value> sums) const {
+  synchronises = true;
+  if (!memory) { // of the thread, on its stack
+    mlir::OpBuilder::InsertionGuard keep(c.b);
+    auto function = c.b.getBlock()->getParent()->getParentOfType<LLVM::LLVMFuncOp>();
+    c.b.setInsertionPointToStart(&function.getBody().front());
+    memory = LLVM::AllocaOp::create(c.b, c.loc, LLVM::LLVMPointerType::get(c.b.getContext()), c.b.getI32Type(),
+                                    c.integer(c.b.getI32Type(), 10));
+  }
+  unsigned word = 0;
+  const auto place = [&] {
+    return LLVM::GEPOp::create(c.b, c.loc, memory.getType(), c.b.getI32Type(), memory,
+                               llvm::ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(word++)});
+  };
+  for (const llvm::ArrayRef<Value> values : {lhs, rhs, sums})
+    for (Value value : values)
+      LLVM::StoreOp::create(c.b, c.loc, value, place());
+  call(c, EmulatedCall::Multiply, {}, {c.integer(c.b.getI32Type(), dtype), memory});
+  word = 6;
+  llvm::SmallVector<Value> results;
+  for (unsigned i = 0; i < 4; ++i)
+    results.push_back(LLVM::LoadOp::create(c.b, c.loc, c.b.getF32Type(), place()));
+  return results;
+}
+
+Value EmulatedApproximations::exp2(Code &c, Value x, bool subnormals) const {
+  return machine.call(c, subnormals ? EmulatedCall::Exp2 : EmulatedCall::Exp2WithoutSubnormals, x.getType(), x);
+}
+Value EmulatedApproximations::reciprocal(Code &c, Value x) const {
+  return machine.call(c, EmulatedCall::Reciprocal, x.getType(), x);
+}
+
+// ---- Modules
+
+static void poisonShared(mlir::ModuleOp module) {
+  for (auto global : module.getOps<LLVM::GlobalOp>()) {
+    const auto array = llvm::dyn_cast<LLVM::LLVMArrayType>(global.getType());
+    if (global.getValueAttr() || !array || !array.getElementType().isIntOrFloat())
+      continue;
+    const Type element = array.getElementType();
+    mlir::OpBuilder b(module.getContext());
+    const llvm::APInt ones = llvm::APInt::getAllOnes(element.getIntOrFloatBitWidth());
+    const auto floats = llvm::dyn_cast<mlir::FloatType>(element);
+    const mlir::Attribute bits =
+        floats ? mlir::Attribute(b.getFloatAttr(element, llvm::APFloat(floats.getFloatSemantics(), ones)))
+               : mlir::Attribute(b.getIntegerAttr(element, ones));
+    const auto type = mlir::RankedTensorType::get({static_cast<int64_t>(array.getNumElements())}, element);
+    global.setValueAttr(mlir::DenseElementsAttr::get(type, bits));
+  }
+}
+
+void EmulatedMachine::finish(mlir::ModuleOp module, const Instructions &instructions) const {
+  const auto check = [&](mlir::Operation *op, Value address, Type type, std::optional<uint64_t> alignment) {
+    if (!alignment || *alignment * 8 <= mlir::getElementTypeOrSelf(type).getIntOrFloatBitWidth())
+      return;
+    mlir::OpBuilder builder(op);
+    Code c(builder, op->getLoc(), 1, instructions);
+    Value number = LLVM::PtrToIntOp::create(builder, c.loc, builder.getI64Type(), address);
+    this->call(c, EmulatedCall::Access, {}, {number, c.i64(static_cast<int64_t>(*alignment))});
+  };
+  module.walk([&](LLVM::LoadOp op) { check(op, op.getAddr(), op.getType(), op.getAlignment()); });
+  module.walk([&](LLVM::StoreOp op) { check(op, op.getAddr(), op.getValue().getType(), op.getAlignment()); });
+  poisonShared(module);
+}
+
+} // namespace mortise::codegen::test

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The machine that kernels are emitted for when they are emulated on the CPU: what threads ask for becomes calls of
+// functions that BlockRun has.
+#pragma once
+
+#include "block_run.hpp"
+
+#include "emit/simt.hpp"
+
+#include <functional>
+
+namespace mortise::codegen::test {
+
+// Makes the address of a function that kernels call.
+using EmulatedCallee = std::function<mlir::Value(Code &, EmulatedCall)>;
+// An element of a table of the module's, which whoever loads the kernels fills: `EmulatedCall::Count` addresses, in the
+// order of the calls.
+inline constexpr char emulatedTable[] = "mortise_emulated_functions";
+mlir::Value calleeOfTable(Code &c, EmulatedCall call);
+
+class EmulatedMachine final : public SimtMachine {
+public:
+  EmulatedMachine(unsigned subgroup, EmulatedCallee callee) : size(subgroup), callee(std::move(callee)) {}
+  mutable bool synchronises = false; // some kernel has barriers or exchanges
+  void makeKernel(mlir::LLVM::LLVMFuncOp, unsigned) const override {}
+  mlir::Value thread(Code &c) const override;
+  mlir::Value block(Code &c) const override;
+  void barrier(Code &c) const override;
+  mlir::Value exchange(Code &c, mlir::Value bits, unsigned mask) const override;
+  unsigned sharedSpace() const override { return 0; }
+  unsigned subgroup() const override { return size; }
+  llvm::SmallVector<mlir::Value> multiply(Code &c, int32_t dtype, llvm::ArrayRef<mlir::Value> lhs,
+                                          llvm::ArrayRef<mlir::Value> rhs,
+                                          llvm::ArrayRef<mlir::Value> sums) const override;
+  // A call of a function of BlockRun's.
+  mlir::Value call(Code &c, EmulatedCall which, mlir::Type result, mlir::ValueRange arguments) const;
+  // To be done to a module with all its kernels: vectors check their addresses, which GPUs have to find aligned, and
+  // CPUs load anyway; and the block's memory starts with NaN, or other numbers that no kernel writes.
+  void finish(mlir::ModuleOp module, const Instructions &instructions) const;
+
+private:
+  const unsigned size;
+  const EmulatedCallee callee;
+  mutable mlir::Value memory; // of the function at hand
+};
+
+// As wrong as instructions may be.
+class EmulatedApproximations final : public Approximations {
+public:
+  explicit EmulatedApproximations(const EmulatedMachine &machine) : machine(machine) {}
+  mlir::Value exp2(Code &c, mlir::Value x, bool subnormals) const override;
+  mlir::Value reciprocal(Code &c, mlir::Value x) const override;
+
+private:
+  const EmulatedMachine &machine;
+};
+
+} // namespace mortise::codegen::test
