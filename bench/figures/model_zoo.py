@@ -6,9 +6,9 @@ forward and one training step against eager, coverage, and the seconds of a cold
     skipped                           {family: why there is no row}; `families` is their sum with the rows
     untrained                         {family: why it has no training step}
     coverage                          share of all operators of all rows that ran in a program; `below`: rows under 0.95
-    rows.NAME.cold_s, .aot_eager_s, .inductor_s   from torch.compile to the first forward result, each in a fresh process without caches, beside the
-                                      same other load; null where a peer raises, with the reason in `peers_failed`
     rows.NAME.problem                 why the row failed: a wrong result, an exception, a crash, a hang
+    rows.NAME.{cold_s, aot_eager_s, inductor_s}   from torch.compile to the first forward result, each in a fresh process without caches,
+                                      under the same other load; null where a peer raises, with the reason in `peers_failed`
 
 Arguments: families (`transformers/bert` or `bert`), a number (so many families by a fresh seed), `without-peers`, `seed=N`: these make a
 part, which is not kept. FILE.json, which each run writes to build/PRESET/model-zoo.json, goes on with a run that was ended; it has to be
@@ -19,7 +19,7 @@ import random
 import threading
 from pathlib import Path
 
-MEASURES = "every architecture family of transformers and timm, small: forward and a training step against eager, coverage, cold seconds beside peers"
+MEASURES = "every architecture family of transformers and timm, small: forward and a training step against eager, coverage, cold seconds"
 NEEDS = "cpu; transformers, timm; g++ for Inductor"
 MINUTES = 240
 
@@ -28,7 +28,8 @@ LEAST_COVERAGE = 0.95
 WORKERS, SECONDS = 2, 600  # of one process
 PEERS = ("aot_eager", "inductor")
 # What decides about a row.
-SOURCES = ("CMakeLists.txt", "bench/zoo", "bench/figures/model_zoo.py", "cmake", "frontend/torch", "ir", "passes", "plugins/cpu", "runtime", "sdk")
+SOURCES = ("CMakeLists.txt", "bench/zoo", "bench/figures/model_zoo.py", "cmake", "frontend/torch", "ir", "passes", "plugins/cpu", "runtime",
+           "sdk")
 LIBRARIES = ("torch", "transformers", "timm")
 
 
@@ -74,7 +75,8 @@ def options(arguments: list[str], wanted: list[str]):
         elif same:
             asked += same
         else:
-            raise ValueError(f"expected families such as transformers/bert, a number, without-peers, seed=N or FILE.json, found {argument!r}")
+            raise ValueError("expected families such as transformers/bert, a number, without-peers, seed=N or FILE.json, found "
+                             f"{argument!r}")
     if count:
         asked += random.Random(seed).sample(wanted, min(count, len(wanted)))
     part = bool(asked) or not peers
@@ -159,7 +161,8 @@ def together(found: dict[str, dict]) -> dict:
             "below": {name: row["coverage"] for name, row in rows.items() if row["coverage"] < LEAST_COVERAGE},
             "called_through": dict(through.most_common()), "medians": medians(rows), "rows": rows,
             "untrained": {name: row["training"]["untrained"] for name, row in rows.items() if "untrained" in row.get("training", {})},
-            "peers_failed": {f"{name} {peer}": row[f"{peer}_error"] for name, row in rows.items() for peer in PEERS if f"{peer}_error" in row},
+            "peers_failed": {f"{name} {peer}": row[f"{peer}_error"] for name, row in rows.items() for peer in PEERS
+                             if f"{peer}_error" in row},
             "skipped": {name: row["skipped"] for name, row in found.items() if "skipped" in row}}
 
 

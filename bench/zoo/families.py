@@ -29,6 +29,7 @@ class Model:
     inputs: dict  # keywords of forward
     what: str  # the class or variant, and by which rule it is small
     labels: dict = field(default_factory=dict)  # more keywords, with which forward gives a loss
+    variant: str = ""  # of timm, so that another process need not look for it
 
 
 def names() -> list[str]:
@@ -71,7 +72,7 @@ def folders() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for kind in modeling_auto.MODEL_MAPPING_NAMES:
         found.setdefault(configuration_auto.model_type_to_module_name(kind), []).append(kind)
-    return {folder: sorted(kinds, key=lambda kind: (kind.replace("-", "_") != folder, len(kind)))[:1] + kinds for folder, kinds in found.items()}
+    return {folder: sorted(kinds, key=lambda kind: (kind.replace("-", "_") != folder, len(kind))) for folder, kinds in found.items()}
 
 
 def classes_of(kind: str):
@@ -88,7 +89,7 @@ def classes_of(kind: str):
 def of_transformers(family: str, seed: int) -> Model:
     quiet_transformers()
     reasons = []
-    for kind in dict.fromkeys(folders()[family]):
+    for kind in folders()[family]:
         try:
             return of_kind(kind, seed, reasons)
         except Skipped:
@@ -166,7 +167,7 @@ def timm_model(variant: str, options: dict) -> nn.Module:
 
 
 def smallest(family: str) -> tuple[str, dict, int]:
-    """The variant with the fewest parameters, the options that make it small, and how many it has. timm's own test variants are preferred."""
+    """The variant with the fewest parameters, the options that make it small, and how many it has. timm's test variants are preferred."""
     import timm
 
     found = []
@@ -204,6 +205,6 @@ def of_timm(family: str, seed: int, variant: str) -> Model:
             given = {"x": torch.randn(BATCH, own[0], *size)}
             if (why := refusal(module, given)) is None:
                 count = sum(p.numel() for p in module.parameters())
-                return Model(module, given, f"{variant} {options}, {size[0]} pixels, {count} parameters")
+                return Model(module, given, f"{variant} {options}, {size[0]} pixels, {count} parameters", variant=variant)
             reasons.append(why)
     raise Skipped("; ".join(dict.fromkeys(reasons))[:400])

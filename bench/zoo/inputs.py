@@ -30,7 +30,8 @@ def part(config, *names):
 
 
 def token_ids(config, length=TOKENS):
-    size = found(part(config, "text_config", "text_encoder_config"), "vocab_size", "n_tokens", default=found(config, "vocab_size", default=64))
+    text = part(config, "text_config", "text_encoder_config")
+    size = found(text, "vocab_size", "n_tokens", default=found(config, "vocab_size", default=64))
     size = size if isinstance(size, int) else min(size)
     return torch.randint(min(FIRST_TOKEN, size - 2), size, (BATCH, length))
 
@@ -89,7 +90,8 @@ def candidates(config, names):
 
 
 # What is given together, most first; the first set that eager takes is used.
-SETS = (("input_ids", "attention_mask", "bbox", "pixel_values"), ("input_ids", "attention_mask", "pixel_values"), ("input_ids", "attention_mask", "bbox"),
+SETS = (("input_ids", "attention_mask", "bbox", "pixel_values"), ("input_ids", "attention_mask", "pixel_values"),
+        ("input_ids", "attention_mask", "bbox"),
         ("input_ids", "attention_mask", "decoder_input_ids"), ("input_ids", "attention_mask", "input_values"),
         ("input_ids", "attention_mask", "input_features"), ("input_ids", "attention_mask"), ("input_ids",),
         ("pixel_values",), ("pixel_values", "decoder_input_ids"), ("pixel_values_videos",),

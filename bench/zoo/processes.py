@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs functions in fresh processes that have imported the libraries and compiled nothing: a crash, a hang or an exit is that call's failure."""
+"""Runs functions in fresh processes that have imported the libraries and compiled nothing: a crash, a hang or an exit is that call's
+failure."""
 
 from __future__ import annotations
 

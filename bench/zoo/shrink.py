@@ -26,9 +26,11 @@ IS_EXPERTS = re.compile(r"experts$")
 IS_POSITIONS = re.compile(r"(position_embeddings|positions|context_length)$")
 IS_TOKEN = re.compile(r"(^|_)token_(id|index)$|^(boi|eoi|boa|eoa)_token|_token_id_|(_start|_end)_token")
 IS_DROPOUT = re.compile(r"drop")
-CHOSEN = {"num_experts_per_tok": 2, "moe_topk": 2, "top_k_experts": 2, "n_group": 2, "topk_group": 1, "first_k_dense_replace": 1, "num_queries": 8,
-          "n_mels": 16, "codebook_size": 64, "num_codevectors_per_group": 16, "index_topk": 4, "num_denoising": 0, "num_conv_pos_embeddings": 16,
-          "num_conv_pos_embedding_groups": 4, "mamba_d_state": 16, "ssm_state_size": 16, "state_size": 16, "num_nextn_predict_layers": 0}
+CHOSEN = {"num_experts_per_tok": 2, "moe_topk": 2, "top_k_experts": 2, "n_group": 2, "topk_group": 1, "first_k_dense_replace": 1,
+          "num_queries": 8, "n_mels": 16, "codebook_size": 64, "num_codevectors_per_group": 16, "index_topk": 4, "num_denoising": 0,
+          "num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4, "mamba_d_state": 16, "ssm_state_size": 16, "state_size": 16,
+          "num_nextn_predict_layers": 0}
+WIDTHS = ("hidden_size", "d_model", "n_embd", "embed_dim", "dim")
 
 
 def value_of_dropout(value):
@@ -103,7 +105,7 @@ def in_proportion(name, value, default):
     changed = common(name, value, default)
     if changed is not value and changed != value or isinstance(value, bool):
         return changed
-    width = next((w for w in (getattr(default, n, None) for n in ("hidden_size", "d_model", "n_embd", "embed_dim", "dim")) if isinstance(w, int)), 0)
+    width = next((w for w in (getattr(default, n, None) for n in WIDTHS) if isinstance(w, int)), 0)
     by = max(width // (2 * WIDTH), 1)
     if isinstance(value, int) and name in ("num_experts_per_tok", "moe_topk"):
         return min(value, 2)

@@ -298,7 +298,7 @@ def test_faults_in_compiled_samples(name, monkeypatch):
 
 def test_an_accumulator_is_widened_with_its_operands():
     """In the judge's runs in f64, an operator whose accumulator's dtype is an argument gets f64 there, too."""
-    from conftest import rounding_once
+    from agreement import rounding_once
 
     @torch.library.custom_op("judge_test::square", mutates_args=())
     def square(x: torch.Tensor, accumulator: torch.dtype) -> torch.Tensor:

@@ -7,7 +7,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 import torch_mortise
-from conftest import Small, assert_same
+from agreement import assert_same
+from conftest import Small
 from torch import nn
 
 
