@@ -23,13 +23,17 @@ IS_INNER = re.compile(r"intermediate_(size|dim)$|ffn_(dim|hidden_size)$|^d_ff$|^
 IS_HEAD_WIDTH = re.compile(r"head_(dim|size)$|^d_kv$|^d_head$")
 IS_RANK = re.compile(r"_rank$")
 IS_EXPERTS = re.compile(r"experts$")
+IS_CHOSEN_EXPERTS = re.compile(r"experts_per_tok(en)?$|^moe_topk$|^moe_k$|^top_k_experts$")
 IS_POSITIONS = re.compile(r"(position_embeddings|positions|context_length)$")
 IS_TOKEN = re.compile(r"(^|_)token_(id|index)$|^(boi|eoi|boa|eoa)_token|_token_id_|(_start|_end)_token")
 IS_DROPOUT = re.compile(r"drop")
-CHOSEN = {"num_experts_per_tok": 2, "moe_topk": 2, "top_k_experts": 2, "n_group": 2, "topk_group": 1, "first_k_dense_replace": 1,
-          "num_queries": 8, "n_mels": 16, "codebook_size": 64, "num_codevectors_per_group": 16, "index_topk": 4, "num_denoising": 0,
+CHOSEN = {"n_group": 2, "topk_group": 1, "first_k_dense_replace": 1, "window_size": 2, "rotary_dim": WIDTH // HEADS // 2, "num_queries": 8,
+          "mamba_d_ssm": 2 * WIDTH, "prediction_length": 8, "conv_kernel_size": 3, "attention_window": 4, "n_mels": 16, "codebook_size": 64, "num_codevectors_per_group": 16, "index_topk": 4, "num_denoising": 0,
           "num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4, "mamba_d_state": 16, "ssm_state_size": 16, "state_size": 16,
           "num_nextn_predict_layers": 0}
+# What a class leaves open, and needs.
+OPEN = {"head_dim": WIDTH // HEADS, "vocab_size": VOCABULARY, "num_key_value_heads": HEADS // 2, "prediction_length": 8,
+        "num_experts_per_tok": 2, "kv_channels": WIDTH // HEADS}
 WIDTHS = ("hidden_size", "d_model", "n_embd", "embed_dim", "dim")
 
 
@@ -69,7 +73,13 @@ def by_name(name, value, default):
     changed = common(name, value, default)
     if changed is not value and changed != value or isinstance(value, bool):
         return changed
+    if value is None:
+        return OPEN.get(name)
+    if isinstance(value, dict) and "mrope_section" in value:
+        return value | {"mrope_section": shares(value["mrope_section"], WIDTH // HEADS // 2)}
     if isinstance(value, (list, tuple)) and value and all(isinstance(v, int) and not isinstance(v, bool) for v in value):
+        if name in CHOSEN:
+            return type(value)(min(v, CHOSEN[name]) for v in value)
         if IS_HEADS.search(name):
             return type(value)(max(v // value[0], 1) for v in value)
         if (IS_WIDTH.search(name) or name in ("hidden_sizes", "embed_dims", "conv_dim")) and min(value) >= 32:
@@ -82,10 +92,14 @@ def by_name(name, value, default):
         return min(value, CHOSEN[name])
     if IS_TOKEN.search(name):
         return value
+    if IS_CHOSEN_EXPERTS.search(name):
+        return min(value, 2)
     if IS_HEADS.search(name):
         if "key_value" in name or "kv" in name:
             return min(value, HEADS if value == getattr(default, name.replace("key_value_", "attention_"), 0) else HEADS // 2)
         return min(value, HEADS)
+    if name == "mamba_d_head":
+        return getattr(default, "mamba_expand", 2) * WIDTH // HEADS
     if IS_HEAD_WIDTH.search(name):
         return min(value, WIDTH // HEADS // 2 if "rope" in name else WIDTH // HEADS)
     if IS_RANK.search(name):
@@ -101,13 +115,19 @@ def by_name(name, value, default):
     return value
 
 
+def shares(values, total):
+    """Whole numbers in the proportion of `values` whose sum is `total`."""
+    ends = [round(total * sum(values[: n + 1]) / sum(values)) for n in range(len(values))]
+    return type(values)(end - begin for begin, end in zip([0, *ends], ends))
+
+
 def in_proportion(name, value, default):
     changed = common(name, value, default)
     if changed is not value and changed != value or isinstance(value, bool):
         return changed
     width = next((w for w in (getattr(default, n, None) for n in WIDTHS) if isinstance(w, int)), 0)
     by = max(width // (2 * WIDTH), 1)
-    if isinstance(value, int) and name in ("num_experts_per_tok", "moe_topk"):
+    if isinstance(value, int) and IS_CHOSEN_EXPERTS.search(name):
         return min(value, 2)
     if not isinstance(value, int) or IS_TOKEN.search(name) or IS_HEAD_WIDTH.search(name):
         return value
