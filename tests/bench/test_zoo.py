@@ -135,6 +135,26 @@ def test_a_wrong_gradient_is_found():
     assert model_zoo.problem(row).startswith("training: result ")
 
 
+def test_a_row_is_judged_again_with_other_numbers(monkeypatch):
+    """A fault that is there for the second seed, too, is a failure; an exception is never tried again."""
+    seeds = []
+
+    def once(problems, **more):
+        def judge_once(name, seed):
+            seeds.append(seed)
+            return {"forward": {"problem": problems.get(seed, ""), "compared": True} | more, "training": {"problem": ""}}
+
+        return judge_once
+
+    for problems, more, tried, problem in (({7: "a"}, {}, [7, 8], ""), ({7: "a", 8: "b"}, {}, [7, 8], "b"), ({}, {}, [7], ""),
+                                           ({7: "a"}, {"compared": False}, [7], "a")):
+        seeds.clear()
+        monkeypatch.setattr(judge, "judge_once", once(problems, **more))
+        monkeypatch.setattr(judge, "prepare", lambda threads: None)
+        row = judge.judge("t", 1, 7)
+        assert seeds == tried and row["forward"]["problem"] == problem and ("retried" in row) == (len(tried) == 2)
+
+
 def test_nothing_compiled_is_found():
     with mock.patch.object(torch, "compile", lambda module, **_: module):
         assert judge.judge_forward(tiny())["problem"] == "nothing was compiled"
@@ -217,13 +237,15 @@ WRONG = {
     "a crash": ({"error": "the process ended with -11"}, "the process ended with -11"),
     "no time": ({"forward": RIGHT["forward"] | {"cold_s": None}}, "no time was measured"),
     "too few": ({"skipped": "planted"}, "59 architectures of transformers, 60 are due"),
+    "many retried rows": ({"retried": "planted"}, "rows were right with other weights"),
     "low coverage": ({"forward": RIGHT["forward"] | {"operators": 10000, "eager": {"aten.mm.default": 9000}}}, "0.95 is due"),
 }
 
 
 @pytest.mark.parametrize("change, why", WRONG.values(), ids=WRONG)
 def test_a_wrong_row_fails_the_figure(many, change, why):
-    with answers({"transformers/t3": change}):
+    changed = dict.fromkeys(families.names(), change) if why.startswith("rows were") else {"transformers/t3": change}
+    with answers(changed):
         assert any(why in problem for problem in verdict.problems(model_zoo.measure([])))
 
 

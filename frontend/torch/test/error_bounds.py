@@ -108,8 +108,8 @@ POOLS = {"avg_pool1d", "avg_pool2d", "avg_pool3d"}
 
 
 # Sums of products of operands: the same call on magnitudes gives the sum of |terms|.
-SUMS = {"mm", "bmm", "_grouped_mm", "mv", "dot", "vdot", "addmm", "addmv", "addbmm", "baddbmm", "addr", "convolution", "sum", "mean", "cumsum", *POOLS,
-        "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"}
+SUMS = {"mm", "bmm", "_grouped_mm", "mv", "dot", "vdot", "addmm", "addmv", "addbmm", "baddbmm", "addr", "convolution", "sum", "mean",
+        "cumsum", *POOLS, "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"}
 
 
 def grouped_mm(x, y, ends=None, bias=None, out_dtype=None):

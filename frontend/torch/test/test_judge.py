@@ -317,8 +317,8 @@ def test_grouped_products_are_judged_without_a_kernel_in_f64(case):
     from agreement import rounding_once
 
     ends = torch.tensor([2, 2, 8], dtype=torch.int32)  # the second group is empty
-    x, y = {"rows": (normal(8, 4), normal(3, 4, 8)), "terms": (normal(4, 8), normal(8, 4)), "columns": (normal(3, 4, 8), normal(8, 8))}[case]
-    x, y = x.float(), y.float()
+    shapes = {"rows": ((8, 4), (3, 4, 8)), "terms": ((4, 8), (8, 4)), "columns": ((3, 4, 8), (8, 8))}[case]
+    x, y = (normal(*shape).float() for shape in shapes)
     expected = torch._grouped_mm(x, y, offs=ends)
     (found,), (moved,) = rounding_once(lambda: torch._grouped_mm(x, y, offs=ends))
     assert bool((error_of(found.double(), expected.double()) <= 2 * ulp(expected.double(), torch.float32) + 8 * moved).all())
