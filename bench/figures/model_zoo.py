@@ -5,8 +5,8 @@ forward and one training step against eager, coverage, and the seconds of a cold
     architectures                     families that build and run in eager by the rules; `by_library` counts them
     skipped                           {family: why there is no row}; `families` is their sum with the rows
     untrained                         {family: why it has no training step}
-    retried                           {family: how it differed with its first weights and inputs}: right with others (bench/zoo/judge.py says
-                                      why that may be), at most 5 % of the rows
+    retried                           {family: how it differed with its first weights and inputs}: right with others, at most 5 % of the
+                                      rows (bench/zoo/judge.py says why that may be)
     coverage                          share of all operators of all rows that ran in a program; `below`: rows under 0.95
     rows.NAME.problem                 why the row failed: a wrong result, an exception, a crash, a hang
     rows.NAME.{cold_s, aot_eager_s, inductor_s}   from torch.compile to the first forward result, each in a fresh process without caches,

@@ -16,7 +16,8 @@ import torch
 from torch import nn
 
 LARGEST = 60e6  # parameters
-IMAGE, BATCH = 64, 2
+IMAGE = 64
+BATCH, IMAGES = 2, 4  # with fewer images the statistics of batch norms are too few numbers for gradients to be well determined
 
 
 class Skipped(Exception):
@@ -202,7 +203,7 @@ def of_timm(family: str, seed: int, variant: str) -> Model:
             continue
         own = module.default_cfg["input_size"]
         for size in dict.fromkeys(((IMAGE, IMAGE), own[1:])):
-            given = {"x": torch.randn(BATCH, own[0], *size)}
+            given = {"x": torch.randn(IMAGES, own[0], *size)}
             if (why := refusal(module, given)) is None:
                 count = sum(p.numel() for p in module.parameters())
                 return Model(module, given, f"{variant} {options}, {size[0]} pixels, {count} parameters", variant=variant)
