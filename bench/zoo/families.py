@@ -54,8 +54,9 @@ def brief(error: Exception) -> str:
 # ---- transformers ---------------------------------------------------------------------------------------------
 
 # The automatic classes, best first, and how their losses name the targets. The last one has every family.
-HEADS = {"MODEL_FOR_CAUSAL_LM_MAPPING": "input_ids", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING": "decoder_input_ids",
-         "MODEL_FOR_MASKED_LM_MAPPING": "input_ids", "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING": "classes", "MODEL_MAPPING": ""}
+HEADS = {"MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING": "decoder_input_ids", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING": "decoder_input_ids",
+         "MODEL_FOR_MASKED_LM_MAPPING": "input_ids", "MODEL_FOR_CAUSAL_LM_MAPPING": "input_ids",
+         "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING": "classes", "MODEL_MAPPING": ""}
 
 
 def quiet_transformers():
@@ -77,13 +78,13 @@ def folders() -> dict[str, list[str]]:
 
 
 def classes_of(kind: str):
-    """(class of a model, what its labels are) for a type of configuration."""
+    """(class of a model, what its labels are) for a type of configuration. Heads of models that have several parts use one part alone."""
     from transformers.models.auto import configuration_auto, modeling_auto
 
     config = configuration_auto.CONFIG_MAPPING[kind]
     for head, labels in HEADS.items():
         found = getattr(modeling_auto, head).get(config, None)
-        if found is not None:
+        if found is not None and (len(config.sub_configs) < 2 or head == "MODEL_MAPPING"):
             yield found[0] if isinstance(found, (tuple, list)) else found, labels
 
 
@@ -113,10 +114,13 @@ def of_kind(kind: str, seed: int, reasons: list[str]) -> Model:
                     raise Skipped(f"{size / 1e6:.0f} million parameters")
                 torch.manual_seed(seed)
                 module = made(shrink.small(configuration_auto.CONFIG_MAPPING[kind](), rule)).eval()
-                for given in inputs.sets(module):
-                    if (why := refusal(module, given)) is None:
-                        return Model(module, given, f"{made.__name__} {rule.__name__}, {size} parameters", targets(module, given, labels))
-                    reasons.append(why)
+                for cached in (True, False):  # some caches want layers of attention, of which a small model may have none
+                    module.config.use_cache = cached and getattr(config, "use_cache", False)
+                    for given in inputs.sets(module):
+                        if (why := refusal(module, given)) is None:
+                            what = f"{made.__name__} {rule.__name__}, {size} parameters"
+                            return Model(module, given, what, targets(module, given, labels))
+                        reasons.append(why)
             except Exception as error:  # whatever a configuration does not like
                 reasons.append(brief(error))
     raise Skipped

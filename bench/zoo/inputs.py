@@ -99,10 +99,28 @@ SETS = (("input_ids", "attention_mask", "bbox", "pixel_values"), ("input_ids", "
         ("input_values", "decoder_input_values"), ("past_values",))
 
 
+def text_with_images(model, given):
+    """Text that begins with as many image tokens as an image has features; nothing where the model has no such tokens."""
+    token = found(model.config, "image_token_id", "image_token_index")
+    if not isinstance(token, int) or not {"input_ids", "pixel_values"} <= given.keys() or not hasattr(model, "get_image_features"):
+        return
+    for pixels in given["pixel_values"]:
+        try:
+            with torch.no_grad():
+                features = model.get_image_features(pixel_values=pixels)
+            features = getattr(features, "pooler_output", features)
+            count = sum(f.numel() // f.shape[-1] for f in (features if isinstance(features, (list, tuple)) else [features])) // BATCH
+        except Exception:  # it needs more than pixels
+            continue
+        ids = torch.cat([torch.full((BATCH, count), token), given["input_ids"][0]], 1)
+        yield {"input_ids": ids, "attention_mask": torch.ones_like(ids), "pixel_values": pixels}
+
+
 def sets(model):
     """Inputs to try, one after the other."""
     signature = inspect.signature(model.forward).parameters
     given = candidates(model.config, signature)
+    yield from text_with_images(model, given)
     for names in SETS:
         if all(name in given for name in names):
             variants = max(len(given[name]) for name in names)

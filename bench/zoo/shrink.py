@@ -27,9 +27,9 @@ IS_CHOSEN_EXPERTS = re.compile(r"experts_per_tok(en)?$|^moe_topk$|^moe_k$|^top_k
 IS_POSITIONS = re.compile(r"(position_embeddings|positions|context_length)$")
 IS_TOKEN = re.compile(r"(^|_)token_(id|index)$|^(boi|eoi|boa|eoa)_token|_token_id_|(_start|_end)_token")
 IS_DROPOUT = re.compile(r"drop")
-CHOSEN = {"n_group": 2, "topk_group": 1, "first_k_dense_replace": 1, "window_size": 2, "rotary_dim": WIDTH // HEADS // 2, "num_queries": 8,
-          "mamba_d_ssm": 2 * WIDTH, "prediction_length": 8, "conv_kernel_size": 3, "attention_window": 4, "n_mels": 16, "codebook_size": 64,
-          "num_codevectors_per_group": 16, "index_topk": 4, "num_denoising": 0, "num_conv_pos_embeddings": 16,
+CHOSEN = {"n_groups": 2, "n_group": 2, "topk_group": 1, "first_k_dense_replace": 1, "window_size": 2, "num_queries": 8,
+          "rotary_dim": WIDTH // HEADS // 2, "mamba_d_ssm": 2 * WIDTH, "prediction_length": 8, "conv_kernel_size": 3,
+          "attention_window": 4, "n_mels": 16, "codebook_size": 64, "num_codevectors_per_group": 16, "index_topk": 4, "num_denoising": 0, "num_conv_pos_embeddings": 16,
           "num_conv_pos_embedding_groups": 4, "mamba_d_state": 16, "ssm_state_size": 16, "state_size": 16, "num_nextn_predict_layers": 0}
 WIDTHS = ("hidden_size", "d_model", "n_embd", "embed_dim", "dim")
 # What a class leaves open, and needs.
@@ -95,12 +95,12 @@ def by_name(name, value, default):
         return value
     if IS_CHOSEN_EXPERTS.search(name):
         return min(value, 2)
+    if name == "mamba_d_head" or name == "head_dim" and hasattr(default, "expand"):  # heads of Mamba divide the widened features
+        return getattr(default, "mamba_expand", getattr(default, "expand", 2)) * WIDTH // HEADS
     if IS_HEADS.search(name):
         if "key_value" in name or "kv" in name:
             return min(value, HEADS if value == getattr(default, name.replace("key_value_", "attention_"), 0) else HEADS // 2)
         return min(value, HEADS)
-    if name == "mamba_d_head":
-        return getattr(default, "mamba_expand", 2) * WIDTH // HEADS
     if IS_HEAD_WIDTH.search(name):
         return min(value, WIDTH // HEADS // 2 if "rope" in name else WIDTH // HEADS)
     if IS_RANK.search(name):
