@@ -12,6 +12,8 @@ import tempfile
 import traceback
 from pathlib import Path
 
+GRACE = 5  # seconds in which a process may end by itself, after it has given its result
+
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["zoo.preload"])
 # The server that is forked finds modules by its environment alone, and says nothing when it does not find one.
@@ -35,8 +37,6 @@ def _child(connection, words: str, function, arguments) -> None:
         traceback.print_exc()
         connection.send({"error": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"})
     connection.close()
-    sys.stderr.flush()
-    os._exit(0)  # no other thread's end is waited for
 
 
 def call(function, *arguments, seconds: float) -> dict:
@@ -50,9 +50,10 @@ def call(function, *arguments, seconds: float) -> dict:
         try:
             result = ours.recv() if ours.poll(seconds) else {"error": f"no result within {seconds:.0f} s"}
         except EOFError:
-            process.join()
+            process.join(GRACE)
             last = words.read_text(errors="replace").strip()[-300:] if words.exists() else ""
             result = {"error": f"the process ended with {process.exitcode}: {last}"}
+        process.join(GRACE)
         try:
             os.killpg(process.pid, signal.SIGKILL)
         except ProcessLookupError:

@@ -29,8 +29,9 @@ IS_TOKEN = re.compile(r"(^|_)token_(id|index)$|^(boi|eoi|boa|eoa)_token|_token_i
 IS_DROPOUT = re.compile(r"drop")
 CHOSEN = {"n_groups": 2, "n_group": 2, "topk_group": 1, "first_k_dense_replace": 1, "window_size": 2, "num_queries": 8,
           "rotary_dim": WIDTH // HEADS // 2, "mamba_d_ssm": 2 * WIDTH, "prediction_length": 8, "conv_kernel_size": 3,
-          "attention_window": 4, "n_mels": 16, "codebook_size": 64, "num_codevectors_per_group": 16, "index_topk": 4, "num_denoising": 0, "num_conv_pos_embeddings": 16,
-          "num_conv_pos_embedding_groups": 4, "mamba_d_state": 16, "ssm_state_size": 16, "state_size": 16, "num_nextn_predict_layers": 0}
+          "attention_window": 4, "n_mels": 16, "codebook_size": 64, "num_codevectors_per_group": 16, "index_topk": 4,
+          "num_denoising": 0, "num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4, "mamba_d_state": 16,
+          "ssm_state_size": 16, "state_size": 16, "num_nextn_predict_layers": 0}
 WIDTHS = ("hidden_size", "d_model", "n_embd", "embed_dim", "dim")
 # What a class leaves open, and needs.
 OPEN = {"head_dim": WIDTH // HEADS, "vocab_size": VOCABULARY, "num_key_value_heads": HEADS // 2, "prediction_length": 8,
