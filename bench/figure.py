@@ -87,7 +87,9 @@ def main() -> int:
         traceback.print_exc()
         print(f"figure: {error}", file=sys.stderr)
         return 2
-    if options.save:
+    if options.save and "partial" in result:
+        print(f"figure: not kept: {result['partial']}", file=sys.stderr)
+    elif options.save:
         save(options.name, options.arguments, result, ROOT / "bench" / "results")
     return show(options.name, result)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 from pathlib import Path
@@ -22,6 +23,19 @@ def git(root: Path, *arguments: str) -> subprocess.CompletedProcess:
 def whole_history(root: Path) -> bool:
     """Whether this copy knows which commits came before: false in a shallow clone or an archive."""
     return git(root, "rev-parse", "--is-shallow-repository").stdout.strip() == "false"
+
+
+def digest(root: Path, places: tuple[str, ...]) -> str:
+    """SHA-256 of the names and contents of the files at these places, but for kept runs: what parts of a figure that were made one after
+    the other have to have in common."""
+    digest = hashlib.sha256()
+    for place in places:
+        path = root / place
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            name = file.relative_to(root)
+            if file.is_file() and "__pycache__" not in name.parts and name.parts[:2] != ("bench", "results"):
+                digest.update(f"{name}\0{hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()
 
 
 def file_problems(file: Path, figures: set[str], root: Path) -> list[str]:

@@ -12,7 +12,6 @@ Arguments: the parts to make (all of them without one), names of the saboteur's 
 have been made on a machine with more cores, and counts if it was made from the same sources. What the part `mutants` had written to
 build/PRESET/mutants.json when it was ended goes on."""
 
-import hashlib
 import json
 from collections import Counter
 from pathlib import Path
@@ -75,17 +74,10 @@ def together(parts: dict[str, dict]) -> dict:
 
 
 def digest_of_sources() -> str:
-    """SHA-256 of their names and contents."""
+    from kept import digest
     from measure import ROOT
 
-    digest = hashlib.sha256()
-    for place in SOURCES:
-        path = ROOT / place
-        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            name = file.relative_to(ROOT)
-            if file.is_file() and "__pycache__" not in name.parts and name.parts[:2] != ("bench", "results"):
-                digest.update(f"{name}\0{hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
-    return digest.hexdigest()
+    return digest(ROOT, SOURCES)
 
 
 def kept_run(file: Path, sources: str) -> dict:

@@ -61,6 +61,7 @@ install_venv() {
     step "installing PyTorch $version" install_torch "$version"
   fi
   step "installing Python packages" "$VENV/bin/pip" install -r tools/setup/requirements.txt
+  step "installing Python packages without dependencies" "$VENV/bin/pip" install --no-deps -r tools/setup/no-deps.txt
 }
 
 dev_setup() {

@@ -5,10 +5,10 @@ import os
 import pathlib
 import subprocess
 
-import error_bounds
 import pytest
 import torch
 import torch.nn.functional as F
+from agreement import assert_same
 from torch import nn
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -67,64 +67,6 @@ class Small(nn.Module):
 
     def forward(self, x):
         return self.norm(x + self.second(F.gelu(self.first(x))))
-
-
-def flat(value):
-    return [v for item in value for v in flat(item)] if isinstance(value, (tuple, list)) else [value]
-
-
-def rounding_once(run):
-    """Two lists: the results of run() with one rounding per op, and how far such roundings move each floating result. Eager's own kernels
-    may round more often: convolutions of f16 add in f16."""
-    from torch_mortise.dynamo import decompositions
-
-    def called(noise):
-        with error_bounds.NoisyCalls(noise, decompositions()):
-            return flat(run())
-
-    centre = called(error_bounds.Noise(share=0.0))
-    noise, shifts = error_bounds.Noise(), [[] for _ in centre]
-    for _ in range(error_bounds.RUNS):
-        for c, m, found in zip(centre, called(noise), shifts):
-            found.append(error_bounds.error_of(m.double(), c.double()))
-    return centre, [error_bounds.root_mean_square(found) for found in shifts]
-
-
-def assert_same(found, expected, run=None, strides=True):
-    """Checks that types and integers are equal and that floats are within what roundings explain (error_bounds.py). `run()` computes the
-    expected values again without side effects. Without `run` the bound is 64 unit roundoffs of the largest expected number, which is enough
-    for sums of up to 64 terms in f32."""
-    found, expected = flat(found), flat(expected)
-    assert len(found) == len(expected)
-    for f, e in zip(found, expected):
-        assert f.shape == e.shape and f.dtype == e.dtype
-        if strides and e.numel():
-            assert [s for s, n in zip(f.stride(), f.shape) if n > 1] == [
-                s for s, n in zip(e.stride(), e.shape) if n > 1
-            ]
-        assert e.is_floating_point() or torch.equal(f, e), (f, e)
-    measured = None
-    for number, (f, e) in enumerate(zip(found, expected)):
-        if not e.is_floating_point() or not e.numel():
-            continue
-        f, wanted = f.detach().double(), e.detach().double()
-        away, allowed = error_bounds.error_of(f, wanted), 2 * error_bounds.ulp(wanted, e.dtype)
-        if bool((away <= allowed).all()):
-            continue
-        if run is None:
-            assert error_bounds.PRECISION[e.dtype] >= 24, "results of this dtype need `run`"
-            size = wanted[wanted.isfinite()].abs().max() if bool(wanted.isfinite().any()) else 0.0
-            allowed = allowed + 64 * error_bounds.unit_roundoff(e.dtype) * size
-        else:
-            measured = measured or rounding_once(run)
-            wanted = measured[0][number].double()
-            away = torch.minimum(away, error_bounds.error_of(f, wanted))
-            allowed = allowed + error_bounds.CONFIDENCE * measured[1][number]
-        wrong = ~(away <= allowed)
-        if bool(wrong.any()):
-            places = [tuple(p) for p in wrong.nonzero()[:4].tolist()]
-            raise AssertionError(f"result {number}: {int(wrong.sum())} of {e.numel()} {e.dtype} elements differ: " + "; ".join(
-                f"at {p}: {f[p]:.9g}, expected {wanted[p]:.9g} within {allowed[p]:.3g}" for p in places))
 
 
 def check(compiled, model, *inputs, coverage=1.0, **options):

@@ -84,6 +84,7 @@ LENGTHS = {
     "addr": lambda a: 2,
     "_int_mm": lambda a: a[0].shape[-1],
     "_scaled_mm": lambda a: a[0].shape[-1],
+    "_grouped_mm": lambda a: a[0].shape[-1],
     "convolution": lambda a: _window(a[1], a[6], a[8]),
     "convolution_backward": _convolution_backward,
     **dict.fromkeys(("_cdist_forward", "_euclidean_dist", "_pdist_forward"), lambda a: a[0].shape[-1]),
@@ -107,8 +108,26 @@ POOLS = {"avg_pool1d", "avg_pool2d", "avg_pool3d"}
 
 
 # Sums of products of operands: the same call on magnitudes gives the sum of |terms|.
-SUMS = {"mm", "bmm", "mv", "dot", "vdot", "addmm", "addmv", "addbmm", "baddbmm", "addr", "convolution", "sum", "mean", "cumsum", *POOLS,
-        "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"}
+SUMS = {"mm", "bmm", "_grouped_mm", "mv", "dot", "vdot", "addmm", "addmv", "addbmm", "baddbmm", "addr", "convolution", "sum", "mean",
+        "cumsum", *POOLS, "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"}
+
+
+def grouped_mm(x, y, ends=None, bias=None, out_dtype=None):
+    """_grouped_mm, of which PyTorch has no kernel in f64: products of groups of rows, of columns, or of terms, that end at `ends`."""
+    if ends is None:
+        return x @ y
+    ends = ends.tolist()
+    groups = list(enumerate(zip([0, *ends], ends)))
+    if x.dim() == y.dim() == 2:
+        return torch.stack([x[:, begin:end] @ y[begin:end] for _, (begin, end) in groups])
+    if x.dim() == 2:
+        parts, shape, dim = [x[begin:end] @ y[g] for g, (begin, end) in groups], (x.shape[0] - ends[-1], y.shape[-1]), 0
+    else:
+        parts, shape, dim = [x[g] @ y[:, begin:end] for g, (begin, end) in groups], (x.shape[1], y.shape[1] - ends[-1]), 1
+    return torch.cat([*parts, x.new_zeros(shape)], dim)
+
+
+IN_F64 = {"_grouped_mm": grouped_mm}
 
 
 # Among them those whose terms are the operands' elements, so that it is known how they are rounded.
@@ -262,9 +281,9 @@ class Noise:
         if share is None:
             return op(*arguments, **keywords) if value is None else value
         if name_of(op) in SUMS or name_of(op) in INSIDE:
-            value = op(*arguments, **keywords) if value is None else value
-            inside = INSIDE.get(name_of(op))
-            sizes = inside(arguments, value) if inside else op(*magnitudes(arguments), **magnitudes(keywords))
+            compute, inside = IN_F64.get(name_of(op), op), INSIDE.get(name_of(op))
+            value = compute(*arguments, **keywords) if value is None else value
+            sizes = inside(arguments, value) if inside else compute(*magnitudes(arguments), **magnitudes(keywords))
             return self.moved(value, share * sizes.nan_to_num(0, 0, 0))
         value = op(*(self.operand(a, share) for a in arguments), **keywords)
         return self.off_centre(name_of(op), arguments, value, share) if name_of(op) in CENTRED else value

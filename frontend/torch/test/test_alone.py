@@ -6,7 +6,7 @@ import importlib
 import pytest
 import torch
 import torch_mortise.graph
-from conftest import assert_same
+from agreement import assert_same
 
 aten = torch.ops.aten
 dynamo = importlib.import_module("torch_mortise.dynamo")

@@ -8,7 +8,7 @@ import copy
 import pytest
 import strict_device
 import torch
-from conftest import assert_same
+from agreement import assert_same
 from torch import nn
 from torch_mortise import places
 

@@ -15,7 +15,8 @@ import torch
 import torch.nn.functional as F
 import torch_mortise
 import torch_mortise.region
-from conftest import Small, assert_same, check
+from agreement import assert_same
+from conftest import Small, check
 from torch import nn
 
 

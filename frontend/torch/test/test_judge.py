@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from error_bounds import MORE_RUNS, RUNS, length, ulp, unit_roundoff
+from error_bounds import MORE_RUNS, RUNS, error_of, length, ulp, unit_roundoff
 from opinfo import compiled, distribution, judge, runner, samples
 from opinfo.overloads import Direct
 from opinfo.trace import compile_graph, trace
@@ -298,7 +298,7 @@ def test_faults_in_compiled_samples(name, monkeypatch):
 
 def test_an_accumulator_is_widened_with_its_operands():
     """In the judge's runs in f64, an operator whose accumulator's dtype is an argument gets f64 there, too."""
-    from conftest import rounding_once
+    from agreement import rounding_once
 
     @torch.library.custom_op("judge_test::square", mutates_args=())
     def square(x: torch.Tensor, accumulator: torch.dtype) -> torch.Tensor:
@@ -310,6 +310,19 @@ def test_an_accumulator_is_widened_with_its_operands():
     (found,), (moved,) = rounding_once(lambda: square(x, torch.float32))
     assert found.dtype == torch.float32 and torch.equal(found, x * x)
     assert bool((moved > 0).all())
+
+
+@pytest.mark.parametrize("case", ["rows", "terms", "columns"])
+def test_grouped_products_are_judged_without_a_kernel_in_f64(case):
+    from agreement import rounding_once
+
+    ends = torch.tensor([2, 2, 8], dtype=torch.int32)  # the second group is empty
+    shapes = {"rows": ((8, 4), (3, 4, 8)), "terms": ((4, 8), (8, 4)), "columns": ((3, 4, 8), (8, 8))}[case]
+    x, y = (normal(*shape).float() for shape in shapes)
+    expected = torch._grouped_mm(x, y, offs=ends)
+    (found,), (moved,) = rounding_once(lambda: torch._grouped_mm(x, y, offs=ends))
+    assert bool((error_of(found.double(), expected.double()) <= 2 * ulp(expected.double(), torch.float32) + 8 * moved).all())
+    assert bool((moved > 0)[expected != 0].all())
 
 
 # ---- counting --------------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 
 import pytest
 import torch
-from conftest import assert_same, check
+from agreement import assert_same
+from conftest import check
 
 transformers = pytest.importorskip("transformers")
 

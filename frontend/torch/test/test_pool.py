@@ -11,7 +11,7 @@ import threading
 
 import pytest
 import torch
-from conftest import assert_same
+from agreement import assert_same
 
 import torch_mortise
 from torch_mortise.pool import SMALLEST, UNUSED, Pool

@@ -8,7 +8,7 @@ import re
 
 import pytest
 import torch
-from conftest import assert_same, flat
+from agreement import assert_same, flat
 from torch import nn
 
 import torch_mortise

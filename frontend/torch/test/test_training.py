@@ -7,7 +7,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 import torch_mortise
-from conftest import Small, assert_same
+from agreement import assert_same
+from conftest import Small
 from torch import nn
 
 
@@ -271,6 +272,22 @@ def test_dropout_of_both_directions(compile_for):
         assert 0.35 < float((y == 0).double().mean()) < 0.45
         results.append(y.detach())
     assert torch.equal(results[0], results[1]) and not torch.equal(results[0], results[2])
+
+
+@pytest.mark.parametrize("trues", [0, 1, 7, 12])
+def test_features_of_images_in_text(compile_for, trues):
+    """Models of images and text put the images' features where the text has image tokens. More features than places get no gradient."""
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.text, self.images = nn.Parameter(torch.randn(3, 4)), nn.Parameter(torch.randn(2, 6))
+
+        def forward(self, mask):
+            return weighted(self.text.masked_scatter(mask, self.images * 2))
+
+    mask = torch.zeros(12, dtype=torch.bool)
+    mask[torch.randperm(12)[:trues]] = True
+    check_step(compile_for, Model(), mask.view(3, 4))
 
 
 def test_checkpointing(compile_for):

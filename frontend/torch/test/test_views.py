@@ -8,7 +8,8 @@ import random
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import assert_same, check
+from agreement import assert_same
+from conftest import check
 
 
 def batched(x):

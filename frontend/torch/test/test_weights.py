@@ -15,7 +15,8 @@ import pytest
 import torch
 import torch_mortise
 import torch_mortise.region
-from conftest import Small, assert_same, check
+from agreement import assert_same
+from conftest import Small, check
 from torch import nn
 
 def test_weights_are_bound_once_and_rebound_on_change(compile_for):

@@ -81,6 +81,7 @@ private:
   void startGroup(uint32_t node);
   bool fits(const PendingGroup &group, uint32_t node, bool output);
   bool joinsAsOutput(uint32_t node, uint32_t group);
+  uint32_t furthest(uint32_t first, uint32_t node) const;
   bool reaches(uint32_t value, uint32_t group);
   bool feedsProduct(const PendingGroup &group, uint32_t node) const;
   Result<const PlanFacts *> planFacts(const Group &group);
@@ -109,6 +110,7 @@ private:
   std::vector<std::vector<uint32_t>> groupsOf; // per node
   std::vector<std::optional<View>> views;
   std::vector<PendingGroup> groups;
+  std::vector<uint32_t> lastOf; // per node: the last node of the groups whose first output it makes
   std::unordered_map<std::string, PlanFacts> knownPlans; // by Dag::key, which covers everything that a plan depends on
   // reaches(): the number of the last search that visited each group and each node.
   std::vector<uint32_t> metGroup, metNode;
@@ -304,10 +306,18 @@ bool Fuser::fits(const PendingGroup &group, uint32_t node, bool output) {
   return both && *both <= *inlined + 1.5; // it is computed once for both uses
 }
 
+// The last node from which a path may lead back to `node` or to one before it. Paths follow the nodes' order but for
+// groups, which need what their last node reads and make what their first output gives.
+uint32_t Fuser::furthest(uint32_t first, uint32_t node) const {
+  for (uint32_t n = first; n <= node && n < lastOf.size(); ++n)
+    node = std::max(node, lastOf[n]);
+  return node;
+}
+
 // Whether a path leads from a user of the value outside the group back into the group, so that the value must exist
 // before the group runs. A path runs through whole groups, taken nodes, and views between them.
 bool Fuser::reaches(uint32_t value, uint32_t group) {
-  uint32_t last = *groups[group].nodes.rbegin();
+  const uint32_t end = furthest(graph.values[value]->producer->index, *groups[group].nodes.rbegin());
   metGroup.resize(groups.size());
   metNode.resize(graph.node_count);
   ++search;
@@ -321,13 +331,12 @@ bool Fuser::reaches(uint32_t value, uint32_t group) {
       for (uint32_t other : groupsOf[user]) {
         if (other == group && !first)
           return true;
-        // A group whose outputs all come after this group cannot lead back into it.
-        if (other != group && groups[other].earliest <= last && meet(metGroup[other]))
+        if (other != group && groups[other].earliest <= end && meet(metGroup[other]))
           values.insert(values.end(), groups[other].outputs.begin(), groups[other].outputs.end());
       }
       const MortiseNode &node = *graph.nodes[user];
       bool alone = groupsOf[user].empty() || (node.result_count == 1 && views[node.results[0]->index]);
-      if (alone && user <= last && meet(metNode[user]))
+      if (alone && user <= end && meet(metNode[user]))
         for (size_t i = 0; i < node.result_count; ++i)
           values.push_back(node.results[i]->index);
     }
@@ -366,6 +375,7 @@ void Fuser::startGroup(uint32_t node) {
   fresh.outputs.push_back(resultOf(node));
   fresh.earliest = node;
   fresh.closed = isOp(*graph.nodes[node], mortise::Op::Put);
+  lastOf[node] = node;
   groupsOf[node] = {static_cast<uint32_t>(groups.size())};
   groups.push_back(std::move(fresh));
   demanded[resultOf(node)] = true;
@@ -422,6 +432,7 @@ void Fuser::place(uint32_t n) {
         groups[userGroups[i]].nodes.insert(n);
         groups[userGroups[i]].outputs.push_back(value);
         groups[userGroups[i]].earliest = std::min(groups[userGroups[i]].earliest, n);
+        lastOf[n] = *groups[userGroups[i]].nodes.rbegin();
         demanded[value] = true;
         return;
       }
@@ -550,6 +561,7 @@ Result<FuseResult> Fuser::run() {
     return found.error();
   priceRecomputation();
   groupsOf.assign(graph.node_count, {});
+  lastOf.assign(graph.node_count, 0);
   for (size_t n = graph.node_count; n-- > 0;)
     if (live[n] && !taken(n))
       place(n);

@@ -37,6 +37,27 @@ TEST(Fuse, NoCycleAroundATakenNode) {
   EXPECT_EQ(result->groups[0].outputs[0], e->index);
 }
 
+// A path may lead behind a group's last node and back, through a group that makes an early and a late output: e and the
+// sum must not become one group, because they would need f, whose group needs the dot, which needs e.
+TEST(Fuse, NoCycleThroughAGroupOfEarlyAndLateOutputs) {
+  TestGraph b;
+  V x = b.input(MORTISE_F32, {32, 64}), y = b.input(MORTISE_F32, {32, 64}), w = b.input(MORTISE_F32, {64, 64});
+  V e = b.op("exp", {x}, MORTISE_F32, {32, 64});
+  V f = b.op("exp", {y}, MORTISE_F32, {32, 64});
+  V square = b.op("mul", {f, f}, MORTISE_F32, {32, 64});
+  V sum = b.op("add", {e, f}, MORTISE_F32, {32, 64});
+  V d = b.op("dot", {e, w}, MORTISE_F32, {32, 64});
+  V late = b.op("add", {d, square}, MORTISE_F32, {32, 64});
+  b.output(f), b.output(sum), b.output(late);
+  const MortiseGraph &graph = b.view();
+  auto result = fuse({&graph, {false, false, false, false, true, false}, {}, {}}, testTarget(2));
+  ASSERT_TRUE(result) << result.error().message;
+  ASSERT_EQ(result->groups.size(), 3u);
+  EXPECT_EQ(result->groups[0].outputs[0], e->index);
+  EXPECT_EQ(result->groups[1].outputs, (std::vector<uint32_t>{late->index, f->index}));
+  EXPECT_EQ(result->groups[2].outputs[0], sum->index);
+}
+
 TEST(Fuse, LibraryReadsThroughViews) {
   TestGraph b;
   V x = b.input(MORTISE_F32, {2, 16, 64}), w = b.input(MORTISE_F32, {16, 16});

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """OpInfo's samples through torch.compile(backend="mortise"): results and gradients against eager's, with static and with dynamic shapes.
 
-Floats are judged as all results of the door's tests are (conftest.assert_same): 2 ULP of eager, or what one rounding for each ATen call
+Floats are judged as all results of the door's tests are (agreement.assert_same): 2 ULP of eager, or what one rounding for each ATen call
 of forward and backward pass explains. The gradients are those of the sum of the results times fixed random numbers."""
 
 import itertools
@@ -66,7 +66,7 @@ def tags(op):
 
 def difference(call, found, expected):
     """Why the results differ; None if they do not."""
-    import conftest
+    import agreement
 
     if [f is None for f in found] != [e is None for e in expected]:
         return "gradients of other arguments than in eager"
@@ -77,7 +77,7 @@ def difference(call, found, expected):
                 assert f.shape == e.shape and f.dtype == e.dtype, f"{f.dtype} {tuple(f.shape)}, expected {e.dtype} {tuple(e.shape)}"
             return None
         again = lambda: [v for v in call(call.op) if v is not None]  # noqa: E731
-        conftest.assert_same([f for f, _ in pairs], [e for _, e in pairs], again, strides=False)
+        agreement.assert_same([f for f, _ in pairs], [e for _, e in pairs], again, strides=False)
     except AssertionError as error:
         return " ".join(str(error).split())[:300] or "types differ"
     return None

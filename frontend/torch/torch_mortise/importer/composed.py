@@ -187,3 +187,18 @@ def rrelu(x, noise, lower=0.125, upper=1 / 3, training=False, generator=None):
         return aten.leaky_relu(x, (lower + upper) / 2), noise
     slope = torch.where(x <= 0, torch.rand_like(x) * (upper - lower) + lower, torch.ones_like(x))
     return x * slope, slope
+
+
+# ---- gradients -------------------------------------------------------------------------------------
+
+
+@decomposes(aten.masked_scatter_backward.default)
+def masked_scatter_backward(gradient, mask, sizes):
+    """Element k of the source went to the place of the mask's k-th True, whose gradient it gets."""
+    count = math.prod(sizes)
+    if gradient.numel() == 0 or count == 0:
+        return gradient.new_zeros(sizes)
+    seen = mask.expand(gradient.shape).reshape(-1).cumsum(0)
+    number = torch.arange(1, count + 1, device=gradient.device)
+    place = torch.searchsorted(seen, number).clamp(max=gradient.numel() - 1)
+    return torch.where(number <= seen[-1], gradient.reshape(-1)[place], 0).reshape(sizes)
