@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Memory-bound kernels of one device beside its own copy of as many bytes, both queued back to back on tensors that lie
-// there. Prints one line of JSON for each case: GB/s, medians of interleaved rounds (each input is read once, each
-// output written once), and `error`: the greatest distance of some elements from their values in f64, in units in the
-// last place of the result's type at the largest of them. Arguments: a device, and the MiB of a tensor. MORTISE_*
-// configure the rest.
+// Memory-bound kernels of one device beside a copy of as many bytes, all queued back to back on tensors that lie there.
+// Prints one line of JSON for each case: GB/s, medians of interleaved rounds (each input is read once, each output
+// written once); of the copy the better of two, the device's own (`driver_copy_gbps`) and a kernel's that changes
+// signs, because copies of a driver may be slow (an eighth of a kernel's, on an H200 through Vulkan); and `error`: the
+// greatest distance of some elements from their values in f64, in units in the last place of the result's type at the
+// largest of them. Arguments: a device, and the MiB of a tensor. MORTISE_* configure the rest.
 #include "get.hpp"
 
 #include <mortise/graph.hpp>
@@ -260,15 +261,24 @@ nlohmann::ordered_json measure(Session &session, Device device, const std::strin
   get(copying.inputDevice(0, device));
   get(copying.outputDevice(0, device));
   const OnDevice from(device, MORTISE_UI8, half), target(device, MORTISE_UI8, half);
+
+  const std::vector<int64_t> words{static_cast<int64_t>(bytes / 8)};
+  Builder changing = get(session.builder("neg"));
+  get(changing.output(get(changing.op("mortise.neg", {get(changing.input("from", MORTISE_F32, words))}))));
+  get(changing.inputDevice(0, device));
+  get(changing.outputDevice(0, device));
+  const OnDevice numbers(device, MORTISE_F32, words), changed(device, MORTISE_F32, words);
+  Work signs{get(session.compile(changing, {{"device", place}})), {&numbers.view}, {&changed.view}};
   Work copy{get(session.compile(copying, {{"device", place}})), {&from.view}, {&target.view}};
 
-  std::vector<double> times, copyTimes;
-  for (Work *work : {&kernel, &copy})
+  std::vector<double> times, copyTimes, signTimes;
+  for (Work *work : {&kernel, &copy, &signs})
     work->seconds(queue, 2);
   const int calls = std::max(1, static_cast<int>(roundSeconds / copy.seconds(queue, 1)));
   for (int round = 0; round < rounds; ++round) {
     times.push_back(kernel.seconds(queue, calls));
     copyTimes.push_back(copy.seconds(queue, calls));
+    signTimes.push_back(signs.seconds(queue, calls));
   }
   get(api::copy(result.tensor(), to.tensor));
   Host sent(MORTISE_UI8, half), received(MORTISE_UI8, half);
@@ -281,7 +291,8 @@ nlohmann::ordered_json measure(Session &session, Device device, const std::strin
   };
   return {{"name", one.name()},
           {"gbps", rate(times)},
-          {"copy_gbps", rate(copyTimes)},
+          {"copy_gbps", std::max(rate(copyTimes), rate(signTimes))},
+          {"driver_copy_gbps", rate(copyTimes)},
           {"error", errorOf(one, hosts, result)}};
 }
 

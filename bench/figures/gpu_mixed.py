@@ -15,7 +15,8 @@ NEEDS = "Mesa's lavapipe, or a gpu with Vulkan"
 MINUTES = 1
 
 TOLERANCE = 1e-5
-RULES = {"vulkan": ("layer_norm", "gelu"), "cuda": ("linear",), "cpu": ("top_k",)}
+# A linear layer that its device takes apart is a dot.
+RULES = {"vulkan": ("layer_norm", "gelu"), "cuda": ("linear", "dot"), "cpu": ("top_k",)}
 
 
 def rules(devices: list[str]) -> str:
@@ -35,9 +36,10 @@ def judged(devices: list[str], ruled: bool, placement: dict, ops: dict, error: f
         problems.append(f"{placement['eager']} operators run in eager")
     for device in devices if ruled else []:
         for op in RULES[device]:
-            elsewhere = [other for other, names in ops.items() if op in names and other != device]
-            if op not in ops.get(device, ()) or elsewhere:
-                problems.append(f"{op} runs on {', '.join(elsewhere) or 'no device'}, expected {device}")
+            if elsewhere := [other for other, names in ops.items() if op in names and other != device]:
+                problems.append(f"{op} runs on {', '.join(elsewhere)}, expected {device}")
+        if not set(RULES[device]) & set(ops.get(device, ())):
+            problems.append(f"none of {', '.join(RULES[device])} runs on {device}")
     if not error <= TOLERANCE:
         problems.append(f"error {error:.3g}, at most {TOLERANCE}")
     return {"placement": placement, "error": error, "problems": problems, "passed": not problems}

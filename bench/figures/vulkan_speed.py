@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Memory-bound kernels of the vulkan plugin on a GPU beside the driver's own copy, both on tensors that lie there, queued back to back.
+"""Memory-bound kernels of the vulkan plugin on a GPU beside a copy, all on tensors that lie there, queued back to back.
 
-    gbps, copy_gbps   bytes (each input read once, each output written once) over time, medians of interleaved rounds
+    gbps, copy_gbps   bytes (each input read once, each output written once) over time, medians of interleaved rounds; of the copy the
+                      better of two, the driver's (driver_copy_gbps) and a kernel's
     error             greatest distance of three rows from f64, in units in the last place at their largest number
 
 A row passes with at least `LEAST` of the copy, and an error of at most `MOST` (a result is rounded once)."""
 
-MEASURES = "GB/s of five memory-bound kernels through Vulkan on a GPU, beside the driver's copy"
+MEASURES = "GB/s of five memory-bound kernels through Vulkan on a GPU, beside a copy"
 NEEDS = "gpu with Vulkan"
 MINUTES = 2
 

@@ -104,6 +104,7 @@ def test_work_of_several_devices_is_judged():
     assert "one device has all of the work" in problems(ruled=False, placement={"cpu": 7})
     assert "1 operators run in eager" in problems(placement=PLACED | {"eager": 1})
     assert "gelu runs on cpu, expected vulkan" in problems(ops={"vulkan": {"layer_norm"}, "cpu": {"gelu", "top_k"}})
+    assert "none of top_k runs on cpu" in problems(ops={"vulkan": {"layer_norm", "gelu"}, "cpu": {"softmax"}})
     assert any("error nan" in problem for problem in problems(error=float("nan")))
 
 
