@@ -8,6 +8,8 @@
 `passed` and `failed` count cases that the plugin computed, and faults; `problems` says why one failed, and what the stand-in complained of.
 `faults.survived`: faults that cost no result. Arguments: architectures for `core`, or names of networks."""
 
+import functools
+
 MEASURES = "conformance core on the stand-in for HIP, and networks with a fault at every call of HIP in turn"
 NEEDS = "cpu"
 MINUTES = 10
@@ -49,6 +51,14 @@ def measure(arguments: list[str]) -> dict:
     return result
 
 
+@functools.cache
+def build():
+    from measure import make
+
+    for target in ("hip_stand_in", "plugin-rocm_stand_in"):
+        make(target)
+
+
 def environment(**more) -> dict:
     """For a process whose only device is the stand-in's."""
     import os
@@ -67,9 +77,9 @@ def core(architecture: str, cases=("--level", "core", "--quick"), planted: str =
     from pathlib import Path
 
     import kit
-    from measure import ROOT, make
+    from measure import ROOT
 
-    make("hip_stand_in"), make("plugin-rocm_stand_in")
+    build()
     plugin = Path(environment()["MORTISE_PLUGIN_PATH"]) / "libmortise_rocm_stand_in.so"
     with tempfile.TemporaryDirectory() as folder:
         complaints = Path(folder) / "complaints"
@@ -92,9 +102,9 @@ def faults(network: str, lasting: int | None = None) -> dict:
     import subprocess
     import sys
 
-    from measure import ROOT, make
+    from measure import ROOT
 
-    make("hip_stand_in"), make("plugin-rocm_stand_in"), make("torch_mortise_native")
+    build()
     more = {} if lasting is None else {"MORTISE_TEST_LASTING": str(lasting)}
     ran = subprocess.run([sys.executable, str(ROOT / "bench" / "rocm_faults.py"), network], capture_output=True, text=True, check=False,
                          env=environment(MORTISE_TEST_HIP_STAND_IN="arch=gfx942 devices=1", **more))

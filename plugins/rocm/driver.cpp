@@ -40,7 +40,7 @@ constexpr Meaning meanings[] = {
     {hip::InsufficientDriver, MORTISE_VERSION_MISMATCH, "install a newer amdgpu driver"},
     {hip::InvalidDeviceFunction, MORTISE_INTERNAL, report},
     {hip::NoDevice, MORTISE_NOT_FOUND, lookAt},
-    {hip::InvalidDevice, MORTISE_INVALID_ARGUMENT, report},
+    {hip::InvalidDevice, MORTISE_NOT_FOUND, lookAt}, // hipInit without a GPU, in HIP 5
     {hip::InvalidImage, MORTISE_UNSUPPORTED, report},
     {hip::InvalidContext, MORTISE_INTERNAL, report},
     {hip::MapFailed, MORTISE_OUT_OF_MEMORY, "free memory of the device, or of the host"},

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // HIP's functions. STAND_IN_OLD: those of HIP 5.0, with its struct of properties, and without memory pools.
-#include "runtime.hpp"
+#include "launch.hpp"
 #include "stand_in.hpp"
-
-#include "../../sdk/codegen/test/block_run.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -46,55 +44,6 @@ bool isRegistered(const Runtime &state, const void *memory, size_t bytes) {
     const auto *from = static_cast<const std::byte *>(each.first), *at = static_cast<const std::byte *>(memory);
     return from <= at && at + bytes <= from + each.second;
   });
-}
-
-// ---- Kernels
-
-struct KernelCall {
-  std::shared_ptr<hip::ModuleObject> module;
-  const hip::FunctionObject *function;
-  unsigned blocks, threads;
-  std::vector<uint64_t> values;
-};
-
-void runKernel(Runtime &state, const KernelCall &kernel) {
-  using namespace mortise::codegen::test;
-  const hip::FunctionObject &function = *kernel.function;
-  --kernel.module->launches;
-  ++state.launches;
-  for (size_t i = 0; i < kernel.values.size(); ++i)
-    if (function.metadata.arguments[i].isAddress)
-      state.checkArgument(function.name, kernel.values[i]);
-  BlockRun::running().subgroup = static_cast<unsigned>(function.metadata.wave);
-  runGrid(function.entry, kernel.values, kernel.blocks, kernel.threads, kernel.module->code.synchronises);
-  if (takeMisaligned())
-    state.complain(function.name + " accesses vectors that are not aligned");
-}
-
-// What no GPU would take, or what would be wrong there and is not seen here.
-Status checkLaunch(Runtime &state, const hip::FunctionObject &function, const unsigned (&grid)[3],
-                   const unsigned (&block)[3], unsigned sharedBytes, int device) {
-  constexpr uint64_t mostShared = 64 << 10, mostArguments = 4096;
-  const uint64_t threads = uint64_t{block[0]} * block[1] * block[2];
-  if (std::ranges::find(grid, 0U) != std::end(grid) || threads == 0)
-    return hip::InvalidConfiguration;
-  if (threads > 1024 || threads != function.metadata.blockThreads) {
-    state.complain(function.name + ": launched with blocks of " + std::to_string(threads) + " threads, compiled for " +
-                   std::to_string(function.metadata.blockThreads));
-    return hip::InvalidConfiguration;
-  }
-  for (unsigned i = 0; i < 3; ++i)
-    if (uint64_t{grid[i]} * block[i] > UINT32_MAX)
-      return hip::InvalidConfiguration;
-  if (function.metadata.sharedBytes + sharedBytes > mostShared)
-    return hip::InvalidValue;
-  if (function.metadata.argumentBytes > mostArguments)
-    return hip::InvalidValue;
-  if (function.module->device != device) {
-    state.complain(function.name + ": launched on another device than it was loaded on");
-    return hip::InvalidDeviceFunction;
-  }
-  return hip::Success;
 }
 
 } // namespace
@@ -537,7 +486,7 @@ Status hipModuleLoadData(hip::Module *module, const void *image) {
       return hip::NoBinaryForGpu;
     for (const auto &[name, metadata] : made->code.kernels) {
       void *entry = made->code.entry(name);
-      if (!entry || metadata.arguments.size() > mortise::codegen::test::mostEmulatedArguments) {
+      if (!entry || metadata.arguments.size() > mostArguments) {
         state.complain(name + ": no emulated kernel, or one of too many arguments");
         return hip::InvalidImage;
       }
