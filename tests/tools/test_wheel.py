@@ -191,7 +191,7 @@ def test_a_library_from_outside_is_found(tree):
     assert any("auditwheel" in breach and "libdnnl.so.3" in breach for breach in check.tag_breaches(short))
 
 
-@pytest.mark.parametrize("name", ["cuda", "vulkan"])
+@pytest.mark.parametrize("name", ["cuda", "vulkan", "rocm"])
 def test_a_plugin_has_a_wheel_of_its_own(made, tmp_path, name):
     built = wheel.make(f"torch-mortise-{name}", tmp_path, measure.build_folder())
     assert check.breaches(built) == [] and f"torch_mortise_{name}-0.1.0-py3-none-manylinux" in built.name

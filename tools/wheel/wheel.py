@@ -60,7 +60,8 @@ def plugin(name: str, build: Path) -> Wheel:
     return Wheel(ROOT / "plugins" / name, files, {}, notices(LINKED_BY_PLUGINS))
 
 
-WHEELS = {"torch-mortise": core} | {f"torch-mortise-{name}": lambda build, name=name: plugin(name, build) for name in ("cuda", "vulkan")}
+FURTHER = ("cuda", "vulkan", "rocm")  # plugins with wheels of their own
+WHEELS = {"torch-mortise": core} | {f"torch-mortise-{name}": lambda build, name=name: plugin(name, build) for name in FURTHER}
 
 
 def run(*command) -> None:
