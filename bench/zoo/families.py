@@ -44,7 +44,10 @@ def build(name: str, seed: int = 0, variant: str = "") -> Model:
     library, _, family = name.partition("/")
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return of_timm(family, seed, variant) if library == "timm" else of_transformers(family, seed)
+        try:
+            return of_timm(family, seed, variant) if library == "timm" else of_transformers(family, seed)
+        except Exception as error:  # a library's own fault, before any model is made
+            raise error if isinstance(error, Skipped) else Skipped(brief(error)) from error
 
 
 def brief(error: Exception) -> str:
