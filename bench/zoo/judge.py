@@ -198,8 +198,8 @@ def raised_elsewhere(call) -> str:
 
 
 def nodes() -> dict:
-    """How many operators were compiled since torch_mortise.reset(), which were called through to eager, and how often Dynamo left the graph:
-    what runs in Python between two graphs is in no graph, and so is not counted."""
+    """How many operators were compiled since torch_mortise.reset(), which were called through to eager, and how often Dynamo left the
+    graph: what runs in Python between two graphs is not counted."""
     import collections
 
     import torch_mortise
