@@ -209,7 +209,7 @@ def of_timm(family: str, seed: int, variant: str) -> Model:
             reasons.append(brief(error))
             continue
         own = module.default_cfg["input_size"]
-        for size in dict.fromkeys(((IMAGE, IMAGE), own[1:])):
+        for size in dict.fromkeys(((IMAGE, IMAGE), (2 * IMAGE, 2 * IMAGE), own[1:])):
             given = {"x": torch.randn(IMAGES, own[0], *size)}
             if (why := refusal(module, given)) is None:
                 count = sum(p.numel() for p in module.parameters())
