@@ -8,6 +8,7 @@ forward and one training step against eager, coverage, and the seconds of a cold
     retried                           {family: how it differed with its first weights and inputs}: right with others, at most 5 % of the
                                       rows (bench/zoo/judge.py says why that may be)
     coverage                          share of all operators of all rows that ran in a program; `below`: rows under 0.95
+    graph_breaks                      {family: how often Dynamo left the graph in the forward pass}; what runs there is in no share
     rows.NAME.problem                 why the row failed: a wrong result, an exception, a crash, a hang
     rows.NAME.{cold_s, aot_eager_s, inductor_s}   from torch.compile to the first forward result, each in a fresh process without caches,
                                       under the same other load; null where a peer raises, with the reason in `peers_failed`
@@ -27,7 +28,7 @@ MINUTES = 240
 
 LEAST = {"transformers": 60, "timm": 40}
 LEAST_COVERAGE, MOST_RETRIED = 0.95, 0.05
-WORKERS, SECONDS = 2, 600  # of one process
+WORKERS, SECONDS = 2, 1800  # of one process; the third rule of the judge takes minutes for a large network of convolutions
 PEERS = ("aot_eager", "inductor")
 # What decides about a row.
 SOURCES = ("CMakeLists.txt", "bench/zoo", "bench/figures/model_zoo.py", "cmake", "frontend/torch", "ir", "passes", "plugins/cpu", "runtime",
@@ -161,6 +162,7 @@ def together(found: dict[str, dict]) -> dict:
             "passed": len(rows) - failed, "failed": failed, "coverage": round(ran / every, 4) if every else 0.0,
             "mean_coverage": round(sum(row["coverage"] for row in rows.values()) / len(rows), 4) if rows else 0.0,
             "below": {name: row["coverage"] for name, row in rows.items() if row["coverage"] < LEAST_COVERAGE},
+            "graph_breaks": {name: breaks for name, row in rows.items() if (breaks := row.get("forward", {}).get("graph_breaks"))},
             "called_through": dict(through.most_common()), "medians": medians(rows), "rows": rows,
             "retried": {name: row["retried"] for name, row in rows.items() if "retried" in row},
             "untrained": {name: row["training"]["untrained"] for name, row in rows.items() if "untrained" in row.get("training", {})},

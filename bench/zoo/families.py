@@ -44,7 +44,10 @@ def build(name: str, seed: int = 0, variant: str = "") -> Model:
     library, _, family = name.partition("/")
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return of_timm(family, seed, variant) if library == "timm" else of_transformers(family, seed)
+        try:
+            return of_timm(family, seed, variant) if library == "timm" else of_transformers(family, seed)
+        except Exception as error:  # a library's own fault, before any model is made
+            raise error if isinstance(error, Skipped) else Skipped(brief(error)) from error
 
 
 def brief(error: Exception) -> str:
@@ -206,7 +209,7 @@ def of_timm(family: str, seed: int, variant: str) -> Model:
             reasons.append(brief(error))
             continue
         own = module.default_cfg["input_size"]
-        for size in dict.fromkeys(((IMAGE, IMAGE), own[1:])):
+        for size in dict.fromkeys(((IMAGE, IMAGE), (2 * IMAGE, 2 * IMAGE), own[1:])):
             given = {"x": torch.randn(IMAGES, own[0], *size)}
             if (why := refusal(module, given)) is None:
                 count = sum(p.numel() for p in module.parameters())

@@ -184,6 +184,7 @@ def identical(one: list, other: list) -> bool:
 
 def compiled(module: nn.Module, backend: str):
     torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
     return torch.compile(module, backend=backend, **BACKENDS[backend])
 
 
@@ -197,7 +198,8 @@ def raised_elsewhere(call) -> str:
 
 
 def nodes() -> dict:
-    """How many operators were compiled since torch_mortise.reset(), and which were called through to eager."""
+    """How many operators were compiled since torch_mortise.reset(), which were called through to eager, and how often Dynamo left the
+    graph: what runs in Python between two graphs is not counted."""
     import collections
 
     import torch_mortise
@@ -205,7 +207,8 @@ def nodes() -> dict:
     report = torch_mortise.last_report()
     eager = collections.Counter(entry["op"] for graph in report["graphs"] for entry in graph["eager"])
     why = {entry["op"]: entry["reason"][:160] for graph in report["graphs"] for entry in graph["eager"]}
-    return {"operators": report["operators"], "eager": dict(eager), "why": why, "graphs": len(report["graphs"])}
+    breaks = sum(torch._dynamo.utils.counters["graph_break"].values())
+    return {"operators": report["operators"], "eager": dict(eager), "why": why, "graphs": len(report["graphs"]), "graph_breaks": breaks}
 
 
 def judge_forward(model: families.Model) -> dict:
