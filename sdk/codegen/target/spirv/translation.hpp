@@ -22,7 +22,8 @@ namespace mortise::codegen {
 
 // What the machine (spirv.cpp) emits as calls of intrinsics, and the translation knows.
 inline constexpr char threadIntrinsic[] = "mortise.thread", blockIntrinsic[] = "mortise.block",
-                      barrierIntrinsic[] = "mortise.barrier", exchangeIntrinsic[] = "mortise.exchange";
+                      barrierIntrinsic[] = "mortise.barrier", exchangeIntrinsic[] = "mortise.exchange",
+                      exp2Intrinsic[] = "mortise.exp2", reciprocalIntrinsic[] = "mortise.reciprocal";
 
 class Translation {
 public:
@@ -96,6 +97,8 @@ private:
   Value compareFloats(mlir::arith::CmpFPredicate predicate, Value x, Value y);
   Value compareAsIntegers(mlir::arith::CmpFPredicate predicate, Value x, Value y);
   Value orderOf(Value x);
+  Value number(Value x, Value y, mlir::arith::CmpFPredicate better);
+  Value negated(Value x);
   Value resized(Value x, Type to);
   Value compareIntegers(mlir::arith::CmpIPredicate predicate, Value x, Value y);
   Value extreme(Value x, Value y, bool largest);
