@@ -162,10 +162,13 @@ Result<void> Kernel::addLaunch(Schedule &schedule, const Step &step, size_t numb
     if (!numbers)
       return numbers.error();
     constexpr int64_t most = INT32_MAX - 256; // positions are i32, and go to the end of a tile
-    for (const uint32_t which : {codegen::AttentionNumber::Queries, codegen::AttentionNumber::Keys})
-      if ((*numbers)[which] > most)
-        return Error{MORTISE_UNSUPPORTED, "expected at most " + std::to_string(most) + " queries and keys, found " +
-                                              std::to_string((*numbers)[which]) + "; run the graph on smaller tensors"};
+    using Number = codegen::AttentionNumber;
+    const bool sharesRows = launch.attention->code.split == codegen::AttentionCode::Split::Keys;
+    const int64_t rows = (*numbers)[Number::Queries] * (sharesRows ? (*numbers)[Number::HeadsPerKey] : 1);
+    for (const int64_t count : {rows, (*numbers)[Number::Keys]})
+      if (count > most)
+        return Error{MORTISE_UNSUPPORTED, "expected at most " + std::to_string(most) + " rows and keys, found " +
+                                              std::to_string(count) + "; run the graph on smaller tensors"};
     schedule.numbers[number] = std::move(*numbers);
   }
   // What explain shows may be missing.
