@@ -72,7 +72,7 @@ AttentionCall attentionCall(const MortiseNode &node, std::span<const View> opera
   code.subgroups = code.mostSubgroups();
   const auto isTooMany = [&] {
     if (code.split == AttentionCode::Split::Keys)
-      return most(call.k.dims[2], int64_t(code.subgroups) / 2 * AttentionCode::tileKeys);
+      return most(call.k.dims[2], int64_t(code.subgroups) / 2 * code.tileKeys());
     return most(call.blocks(), wantedBlocks - 1) || most(call.q.dims[2], code.blockQueries() / 2);
   };
   while (code.subgroups > 1 && isTooMany())

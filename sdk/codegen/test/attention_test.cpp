@@ -711,7 +711,7 @@ TEST(FewQueries, SymbolsAreNumbersOfTheLaunch) {
     const std::vector<int64_t> symbols{most, keys};
     EXPECT_EQ(*call.blocks().evaluate(symbols), blocks);
     Form form{.batch = 2, .heads = 4, .groups = 2, .queries = most, .keys = keys, .dtype = MORTISE_F16};
-    form.split = Split::Keys, form.subgroups = call.code.subgroups;
+    form.scale = call.scale, form.split = Split::Keys;
     std::vector<std::vector<std::byte>> memory;
     for (const View *view : {&call.q, &call.k, &call.v, &call.result}) {
       int64_t count = 1;

@@ -74,7 +74,6 @@ void AttentionKernel::emit(StringRef name) {
   start = function.addEntryBlock(b);
   b.setInsertionPointToStart(start);
   enter(name);
-  readQueries();
   State state;
   state.sums.assign(size_t(shape.tiles) * 4, float32(0));
   state.largest.fill(float32(-std::numeric_limits<double>::infinity()));
@@ -180,12 +179,22 @@ Value AttentionKernel::readPair(Value address) {
   return c.orI(c.resizeInt(low, i32, false), shifted(c.resizeInt(high, i32, false), 16, true));
 }
 
-void AttentionKernel::readQueries() {
+Value AttentionKernel::vectorOf(ArrayRef<Value> words) {
+  Type i32 = b.getI32Type();
+  Value vector = LLVM::PoisonOp::create(b, c.loc, VectorType::get({vectorWords}, i32));
+  for (size_t i = 0; i < vectorWords; ++i)
+    vector = LLVM::InsertElementOp::create(b, c.loc, vector, words[i], c.integer(i32, static_cast<int64_t>(i)));
+  return vector;
+}
+
+SmallVector<AttentionKernel::Values> AttentionKernel::readQueries() {
+  SmallVector<Values> fragments;
   std::array<Values, 2> words;
   for (size_t i = 0; i < rows.size(); ++i)
     words[i] = queryWords(rowOf(tensorOf(0, AttentionNumber::Q, rows[i].head), rows[i].query));
   for (size_t i = 0; i < words[0].size(); i += 2)
     fragments.push_back({words[0][i], words[1][i], words[0][i + 1], words[1][i + 1]});
+  return fragments;
 }
 
 // Of two vectors, which two keys have for the same columns: per column the elements of both.
@@ -261,23 +270,34 @@ Value AttentionKernel::maskAt(const Row &row, Value key, Type type) {
 
 // Bit i says whether the mask of i1 lets score number i count.
 Value AttentionKernel::maskOf(Value first, bool inPairs) {
-  Value bits = number(0);
-  const auto set = [&](size_t i, Value condition) {
-    bits = c.orI(bits, shifted(c.resizeInt(condition, b.getI32Type(), false), static_cast<unsigned>(i), true));
-  };
-  for (size_t i = 0; i < scoresAtOnce; i += 2) {
-    const Row &row = rows[rowIndex(i)];
-    if (inPairs) {
-      Value inside = c.two<arith::MinSIOp>(keyOf(first, i), add(keys, -2));
-      Value pair = c.resizeInt(read(moved(row.mask, wide(inside)), b.getI16Type(), 2), b.getI32Type(), false);
-      set(i, c.compareI(I::ne, c.andI(pair, number(0xff)), number(0)));
-      set(i + 1, c.compareI(I::ugt, pair, number(0xff)));
-      continue;
+  Type i32 = b.getI32Type();
+  const auto bitsOf = [&](Value from, size_t count) {
+    Value bits = number(0);
+    const auto set = [&](size_t i, Value condition) {
+      bits = c.orI(bits, shifted(c.resizeInt(condition, i32, false), static_cast<unsigned>(i), true));
+    };
+    for (size_t i = 0; i < count; i += 2) {
+      const Row &row = rows[rowIndex(i)];
+      if (inPairs) {
+        Value inside = c.two<arith::MinSIOp>(keyOf(from, i), add(keys, -2));
+        Value two = c.resizeInt(read(moved(row.mask, wide(inside)), b.getI16Type(), 2), i32, false);
+        set(i, c.compareI(I::ne, c.andI(two, number(0xff)), number(0)));
+        set(i + 1, c.compareI(I::ugt, two, number(0xff)));
+        continue;
+      }
+      for (const size_t j : {i, i + 1})
+        set(j, c.compareI(I::ne, maskAt(row, keyOf(from, j), b.getI8Type()), c.integer(b.getI8Type(), 0)));
     }
-    for (const size_t j : {i, i + 1})
-      set(j, c.compareI(I::ne, maskAt(row, keyOf(first, j), b.getI8Type()), c.integer(b.getI8Type(), 0)));
-  }
-  return bits;
+    return bits;
+  };
+  if (inPairs)
+    return bitsOf(first, scoresAtOnce);
+  // Half by half, since addresses of all elements want more registers than there are.
+  const unsigned count = scoresAtOnce / 2;
+  return forEach(number(0), number(scoresAtOnce), number(count), number(0), [&](Value at, ValueRange before) {
+    Value bits = bitsOf(c.addI(first, shifted(at, 1, true)), count);
+    return Values{c.orI(before[0], arith::ShLIOp::create(b, c.loc, bits, at))};
+  })[0];
 }
 
 // Bit i says whether the row of score number i sees its key. Only for masks of i1.
@@ -305,13 +325,12 @@ Value AttentionKernel::seenOf(Value first) {
 AttentionKernel::Values AttentionKernel::scoresOf(Value first, Value seen, State &state) {
   Type f32 = b.getF32Type();
   Values scores(scoresAtOnce, float32(0));
-  for (unsigned from = 0; from < keyTiles; from += shape.keyTilesAtOnce) {
-    prepareKeys(first, from);
-    for (unsigned step = 0; step < shape.depthSteps; ++step)
-      for (unsigned tile = from; tile < from + shape.keyTilesAtOnce; ++tile) {
-        const auto mine = MutableArrayRef(scores).slice(size_t(tile) * 4, 4);
-        llvm::copy(machine.multiply(c, code.dtype, fragments[step], keyWords(step, tile), mine), mine.begin());
-      }
+  for (unsigned step = 0; step < shape.depthSteps; ++step) {
+    const Values fragment = queries(step);
+    for (unsigned tile = 0; tile < keyTiles; ++tile) {
+      const auto mine = MutableArrayRef(scores).slice(size_t(tile) * 4, 4);
+      llvm::copy(machine.multiply(c, code.dtype, fragment, keyWords(step, tile), mine), mine.begin());
+    }
   }
   for (Value &score : scores)
     score = c.mul(score, scale);
@@ -406,54 +425,52 @@ SmallVector<AttentionKernel::Values> AttentionKernel::partsOf(ArrayRef<Value> we
 // and its errors would add up along the keys.
 void AttentionKernel::addValues(Value first, ArrayRef<Value> weights, const PerRow &factors, State &state) {
   constexpr unsigned together = 4; // tiles, so that an instruction does not wait for the one before
-  for (unsigned tile = 0; tile < shape.tiles; tile += shape.tilesAtOnce) {
-    const unsigned count = std::min(shape.tilesAtOnce, shape.tiles - tile);
-    prepareValues(first, tile);
-    const auto mine = MutableArrayRef(state.sums).slice(size_t(tile) * 4, size_t(count) * 4);
-    // Few networks ever have values that are not finite. They are added first, to sums that are then scaled down.
-    Values before(mine.begin(), mine.end());
-    before.append(factors.begin(), factors.end());
-    before.append(values);
-    const SmallVector<Type> types(llvm::map_range(before, [](Value value) { return value.getType(); }));
-    const Values after = choose(
-        hasNotFinite(first), types,
-        [&] {
-          Values sums(mine.begin(), mine.end());
-          for (size_t i = 0; i < sums.size(); ++i)
-            sums[i] = c.mul(sums[i], factors[rowIndex(i)]);
-          addNotFinite(first, weights, tile, sums);
-          sums.append(factors.size(), float32(1));
-          sums.append(onlyFinite(values));
-          return sums;
-        },
-        [&] { return before; });
-    const PerRow scales = {after[mine.size()], after[mine.size() + 1]};
-    values.assign(after.begin() + static_cast<ptrdiff_t>(mine.size()) + 2, after.end());
-    SmallVector<SmallVector<Values>> parts; // per 16 keys
-    for (unsigned step = 0; step < keySteps; ++step)
-      parts.push_back(partsOf(weights.slice(size_t(step) * 8, 8)));
-    for (unsigned from = 0; from < count; from += together) {
-      const unsigned some = std::min(together, count - from);
-      Values sums(size_t(some) * 4, float32(0));
-      for (unsigned step = 0; step < keySteps; ++step) {
-        SmallVector<Values> words;
-        for (unsigned i = 0; i < some; ++i)
-          words.push_back(valueWords(step, tile + from + i));
-        for (const Values &part : parts[step])
-          for (unsigned i = 0; i < some; ++i) {
-            const auto four = MutableArrayRef(sums).slice(size_t(i) * 4, 4);
-            llvm::copy(machine.multiply(c, code.dtype, part, words[i], four), four.begin());
-          }
-      }
-      for (size_t i = 0; i < sums.size(); ++i)
-        mine[size_t(from) * 4 + i] = c.fma(after[size_t(from) * 4 + i], scales[rowIndex(i)], sums[i]);
+  // Few networks ever have values that are not finite. They are added first, to sums that are then scaled down.
+  Values before = state.sums;
+  before.append(factors.begin(), factors.end());
+  before.append(values);
+  const SmallVector<Type> types(llvm::map_range(before, [](Value value) { return value.getType(); }));
+  const Values after = choose(
+      hasNotFinite(first), types,
+      [&] {
+        Values all = state.sums;
+        for (size_t i = 0; i < all.size(); ++i)
+          all[i] = c.mul(all[i], factors[rowIndex(i)]);
+        addNotFinite(first, weights, all);
+        all.append(factors.size(), float32(1));
+        all.append(onlyFinite(values));
+        return all;
+      },
+      [&] { return before; });
+  const size_t count = state.sums.size();
+  const PerRow scales = {after[count], after[count + 1]};
+  values.assign(after.begin() + static_cast<ptrdiff_t>(count) + 2, after.end());
+  SmallVector<SmallVector<Values>> parts; // per 16 keys
+  for (unsigned step = 0; step < keySteps; ++step)
+    parts.push_back(partsOf(weights.slice(size_t(step) * 8, 8)));
+  for (unsigned from = 0; from < shape.tiles; from += together) {
+    const unsigned some = std::min(together, shape.tiles - from);
+    Values sums(size_t(some) * 4, float32(0));
+    for (unsigned step = 0; step < keySteps; ++step) {
+      SmallVector<Values> words;
+      for (unsigned i = 0; i < some; ++i)
+        words.push_back(valueWords(step, from + i));
+      for (const Values &part : parts[step])
+        for (unsigned i = 0; i < some; ++i) {
+          const auto mine = MutableArrayRef(sums).slice(size_t(i) * 4, 4);
+          llvm::copy(machine.multiply(c, code.dtype, part, words[i], mine), mine.begin());
+        }
+    }
+    for (size_t i = 0; i < sums.size(); ++i) {
+      const size_t at = size_t(from) * 4 + i;
+      state.sums[at] = c.fma(after[at], scales[rowIndex(i)], sums[i]);
     }
   }
 }
 
 // Adds the values that the product has been spared: the value itself where its key has a weight, NaN where the weight
 // is 0, nothing where the key is hidden.
-void AttentionKernel::addNotFinite(Value first, ArrayRef<Value> weights, unsigned tile, MutableArrayRef<Value> all) {
+void AttentionKernel::addNotFinite(Value first, ArrayRef<Value> weights, Values &sums) {
   Type i32 = b.getI32Type();
   enum Kind { Weighs, Seen };
   // Per row and kind 64 bits, one for each key.
@@ -479,33 +496,28 @@ void AttentionKernel::addNotFinite(Value first, ArrayRef<Value> weights, unsigne
         word = acrossQuad(word, [&](Value x, Value y) { return c.orI(x, y); });
       }
   const int64_t exponents = code.dtype == MORTISE_BF16 ? 0x7f80 : 0x7c00;
-  for (size_t half = 0; half < 2; ++half)
-    llvm::copy(forEach(number(0), number(32), number(1), all,
-                       [&](Value offset, ValueRange before) {
-                         Values sums(before);
-                         Value key = c.addI(add(first, static_cast<int64_t>(half) * 32), offset);
-                         Value at = rowOfKey(v, key);
-                         const auto isSet = [&](unsigned row, Kind kind) {
-                           Value bit =
-                               c.andI(arith::ShRUIOp::create(b, c.loc, bits[row][kind][half], offset), number(1));
-                           return c.compareI(I::ne, bit, number(0));
-                         };
-                         const PerRow seen = {isSet(0, Seen), isSet(1, Seen)},
-                                      weighs = {isSet(0, Weighs), isSet(1, Weighs)};
-                         for (unsigned i = 0; i < sums.size(); ++i) {
-                           const unsigned row = rowIndex(i);
-                           Value element = read(elementOf(at, tile + i / 4, i % 2), b.getI16Type(), 2);
-                           Value isFinite = c.compareI(I::ne, c.andI(element, c.integer(element.getType(), exponents)),
-                                                       c.integer(element.getType(), exponents));
-                           Value widened = c.bitcast(element, c.memoryType(code.dtype));
-                           Value value = c.select(weighs[row], c.fromMemory(widened, code.dtype),
-                                                  float32(std::numeric_limits<double>::quiet_NaN()));
-                           Value counts = c.andI(seen[row], c.notI(isFinite));
-                           sums[i] = c.add(sums[i], c.select(counts, value, float32(0)));
-                         }
-                         return sums;
-                       }),
-               all.begin());
+  for (size_t half = 0; half < keysAtOnce / 32; ++half)
+    sums = forEach(number(0), number(32), number(1), sums, [&](Value offset, ValueRange before) {
+      Values all(before);
+      Value at = rowOfKey(v, c.addI(add(first, static_cast<int64_t>(half) * 32), offset));
+      const auto isSet = [&](unsigned row, Kind kind) {
+        Value bit = c.andI(arith::ShRUIOp::create(b, c.loc, bits[row][kind][half], offset), number(1));
+        return c.compareI(I::ne, bit, number(0));
+      };
+      const PerRow seen = {isSet(0, Seen), isSet(1, Seen)}, weighs = {isSet(0, Weighs), isSet(1, Weighs)};
+      for (unsigned i = 0; i < all.size(); ++i) {
+        const unsigned row = rowIndex(i);
+        Value element = read(elementOf(at, i / 4, i % 2), b.getI16Type(), 2);
+        Value isFinite = c.compareI(I::ne, c.andI(element, c.integer(element.getType(), exponents)),
+                                    c.integer(element.getType(), exponents));
+        Value widened = c.bitcast(element, c.memoryType(code.dtype));
+        Value value =
+            c.select(weighs[row], c.fromMemory(widened, code.dtype), float32(std::numeric_limits<double>::quiet_NaN()));
+        Value counts = c.andI(seen[row], c.notI(isFinite));
+        all[i] = c.add(all[i], c.select(counts, value, float32(0)));
+      }
+      return all;
+    });
 }
 
 // ---- A tile

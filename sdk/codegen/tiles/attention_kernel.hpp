@@ -21,8 +21,6 @@ public:
   void emit(llvm::StringRef name);
 
 protected:
-  static constexpr unsigned keysAtOnce = AttentionCode::tileKeys, scoresAtOnce = keysAtOnce / 2; // of a thread
-  static constexpr unsigned keyTiles = keysAtOnce / 8, keySteps = keysAtOnce / 16;               // of the two products
   static constexpr unsigned vectorBytes = 16, vectorElements = 8, vectorWords = 4;
   static constexpr double log2e = 1.4426950408889634;
   using Values = llvm::SmallVector<Value>;
@@ -47,17 +45,16 @@ protected:
     Values list() const;
     State like(mlir::ValueRange values) const;
   };
-  // How the two products take columns of q and k, and of v: `depthSteps` times 16, and `tiles` times 8, `tilesAtOnce`
-  // of which are multiplied without a look at memory.
+  // What the two products take of columns of q and k, and of v.
   struct Shape {
-    unsigned depthSteps, keyTilesAtOnce, tiles, tilesAtOnce;
+    unsigned depthSteps, tiles; // of 16, and of 8
   };
 
   AttentionKernel(const AttentionCode &code, const SimtMachine &machine, const Instructions &instructions,
                   unsigned alignment, mlir::ModuleOp module, mlir::OpBuilder &builder, const Shape &shape)
       : code(code), machine(machine), isAligned(alignment >= vectorBytes), module(module), b(builder),
         c(builder, builder.getUnknownLoc(), 1, instructions), threads(code.subgroups * machine.subgroup()),
-        shape(shape) {}
+        shape(shape), keysAtOnce(code.tileKeys()) {}
 
   // ---- In what the kernels differ
 
@@ -67,13 +64,11 @@ protected:
   virtual Values queryWords(Value row) = 0;
   virtual State allTiles(State state) = 0;
   virtual void store(const State &state) = 0;
-  // The right factors: of a step of 16 terms and a tile of 8 columns, 2 words.
+  // The factors of scores and the right one of values: of a step of 16 terms and a tile of 8 columns.
+  virtual Values queries(unsigned step) = 0;
   virtual Values keyWords(unsigned step, unsigned tile) = 0;
   virtual Values valueWords(unsigned step, unsigned tile) = 0;
-  // Are called before those of `keyTilesAtOnce` and `tilesAtOnce` tiles.
-  virtual void prepareKeys(Value /*first*/, unsigned /*tile*/) {}
-  virtual void prepareValues(Value /*first*/, unsigned /*tile*/) {}
-  virtual Value hasNotFinite(Value first) = 0; // whether a value that was prepared is not finite; of the whole subgroup
+  virtual Value hasNotFinite(Value first) = 0; // whether a value of the tile is not finite; of the whole subgroup
   // An element that the thread has a sum for: its address in a row of v; any address of the row where it lies behind.
   virtual Value elementOf(Value row, unsigned tile, unsigned odd) = 0;
 
@@ -127,6 +122,8 @@ protected:
   Value rowOfKey(const Tensor &tensor, Value key) { // behind the last one a copy of it
     return rowOf(tensor, c.two<mlir::arith::MinSIOp>(key, add(keys, -1)));
   }
+  llvm::SmallVector<Values> readQueries(); // per 16 columns the left factor
+  Value vectorOf(llvm::ArrayRef<Value> words);
   Values readVector(Value address);
   Value readPair(Value address);
   Values pairsOf(llvm::ArrayRef<Value> even, llvm::ArrayRef<Value> odd);
@@ -151,7 +148,6 @@ protected:
 private:
   State attend(Value first, Value seen, State state);
   void enter(llvm::StringRef name);
-  void readQueries();
   virtual void prepareMemory(const std::string &) {}
   Value isHidden(const Row &row, Value key);
   Value isCut(Value first);
@@ -161,7 +157,7 @@ private:
   Values weightsOf(llvm::ArrayRef<Value> scores, PerRow &factors, State &state);
   llvm::SmallVector<Values> partsOf(llvm::ArrayRef<Value> weights);
   void addValues(Value first, llvm::ArrayRef<Value> weights, const PerRow &factors, State &state);
-  void addNotFinite(Value first, llvm::ArrayRef<Value> weights, unsigned tile, llvm::MutableArrayRef<Value> all);
+  void addNotFinite(Value first, llvm::ArrayRef<Value> weights, Values &sums);
 
 protected:
   const AttentionCode &code;
@@ -172,6 +168,8 @@ protected:
   Code c;
   const unsigned threads;
   const Shape shape;
+  const unsigned keysAtOnce, scoresAtOnce = keysAtOnce / 2;             // of a tile: keys, and scores of a thread
+  const unsigned keyTiles = keysAtOnce / 8, keySteps = keysAtOnce / 16; // of the two products
 
   mlir::Block *start = nullptr;
   llvm::SmallVector<Value> numbers; // i64
@@ -181,13 +179,12 @@ protected:
   Value firstQuery, endQuery; // of the block: the lowest, and behind the highest
   std::array<Row, 2> rows;    // of the thread
   Tensor k, v;
-  Values values; // words of v that were prepared and are in registers
+  Values values; // words of the tile's v that are in registers
 
 private:
-  Value scale, shift;                  // f32; the second is added to exponents of weights
-  Value maskStride;                    // bytes between keys: i64
-  Value isMaskInPairs;                 // whether two neighbouring keys of a mask of i1 can be read at once
-  llvm::SmallVector<Values> fragments; // of the queries, per 16 columns
+  Value scale, shift;  // f32; the second is added to exponents of weights
+  Value maskStride;    // bytes between keys: i64
+  Value isMaskInPairs; // whether two neighbouring keys of a mask of i1 can be read at once
 };
 
 // Each subgroup of a block has other queries of a head: the keys lie in the block's memory.

@@ -24,43 +24,28 @@ public:
 
 private:
   static constexpr unsigned passTiles = 8, passColumns = passTiles * 8; // that a vector of each key has elements of
-  // Words that a thread holds of k, before it multiplies them; and of k and v together, while it waits for them.
-  static constexpr unsigned mostKeyWords = 64, mostWordsAhead = 128;
   static Shape shapeOf(const AttentionCode &code) {
-    const unsigned depthSteps = (code.depth + 31) / 32 * 2, passes = (code.width + passColumns - 1) / passColumns;
-    unsigned keyTilesAtOnce = keyTiles;
-    while (keyTilesAtOnce * depthSteps * 2 > mostKeyWords)
-      keyTilesAtOnce /= 2;
-    return {depthSteps, keyTilesAtOnce, passes * passTiles, passTiles};
+    return {(code.depth + 31) / 32 * 2, (code.width + passColumns - 1) / passColumns * passTiles};
   }
-  unsigned wordsOfKeys() const { return shape.keyTilesAtOnce * shape.depthSteps * 2; }
-  static constexpr unsigned wordsOfValues = keySteps * 4 * vectorWords;
-  bool isWholeAhead() const { // a tile's k and v
-    return shape.keyTilesAtOnce == keyTiles && shape.tiles == passTiles &&
-           wordsOfKeys() + wordsOfValues <= mostWordsAhead;
-  }
-
   void findRows(Value block) override;
   void prepareMemory(const std::string &prefix) override;
   Values queryWords(Value row) override;
   State allTiles(State state) override;
   void store(const State &state) override;
+  Values queries(unsigned step) override;
   Values keyWords(unsigned step, unsigned tile) override;
   Values valueWords(unsigned step, unsigned tile) override;
-  void prepareKeys(Value first, unsigned tile) override;
-  void prepareValues(Value first, unsigned tile) override;
   Value hasNotFinite(Value) override { return isAnywhere(notFiniteAmong(values)); }
   Value elementOf(Value row, unsigned tile, unsigned odd) override;
   Value columnOf(Value tile, unsigned odd);
-  Values readKeys(Value first, unsigned tile);
-  Values readValues(Value first, unsigned tile);
+  Values readTile(Value first);
   State tile(Value first, State state);
   Value inMemory(Value array, Value word) { return LLVM::LoadOp::create(b, c.loc, b.getF32Type(), place(array, word)); }
 
-  Value lane;             // of a thread in its subgroup
-  Values wordsOfTile;     // of k and v, as far as they have been read
-  Values keysInRegisters; // words of k that were prepared
-  // In the block's memory, of all subgroups: per row the largest score, the total, and whether it sees a key; sums.
+  Value lane;        // of a thread in its subgroup
+  Values keysOfTile; // words of k that are in registers
+  Value fragments;   // of the queries, in the block's memory
+  // There, of all subgroups: per row the largest score, the total, and whether it sees a key; sums.
   Value allLargest, allTotals, allSee, allSums;
 };
 
@@ -90,6 +75,7 @@ void SplitKeys::prepareMemory(const std::string &prefix) {
   const auto array = [&](const char *name, size_t words) {
     return sharedArray(module, c, machine, prefix + name, b.getI32Type(), words);
   };
+  fragments = array("_queries", size_t(shape.depthSteps) * 4 * machine.subgroup());
   allLargest = array("_largest", count), allTotals = array("_totals", count), allSee = array("_see", count);
   allSums = array("_sums", size_t(passTiles) * 4 * threads);
 }
@@ -113,53 +99,40 @@ AttentionKernel::Values SplitKeys::queryWords(Value row) {
   return words;
 }
 
-AttentionKernel::Values SplitKeys::readKeys(Value first, unsigned tile) {
+// The words of k, per 8 keys; then those of v, of both keys of a pair for 64 columns, and these for a step's two
+// halves. What lies behind the width is a copy, and no result.
+AttentionKernel::Values SplitKeys::readTile(Value first) {
   Values words;
-  for (unsigned i = 0; i < shape.keyTilesAtOnce; ++i)
-    words.append(queryWords(rowOfKey(k, c.addI(first, add(group, int64_t(tile + i) * 8)))));
-  return words;
-}
-
-// The words of both keys of a pair, for a step's two halves. What lies behind the width is a copy, and no result.
-AttentionKernel::Values SplitKeys::readValues(Value first, unsigned tile) {
-  Values words;
-  Value vector = add(group, tile);
-  const unsigned vectors = code.width / vectorElements;
-  if (tile + passTiles > vectors)
-    vector = c.two<arith::MinSIOp>(vector, number(vectors - 1));
-  Value offset = wide(c.mulI(vector, number(vectorBytes)));
   for (unsigned from = 0; from < keysAtOnce; from += 8)
-    for (const unsigned odd : {0, 1})
-      words.append(readVector(moved(rowOfKey(v, c.addI(first, add(pair, from + odd))), offset)));
+    words.append(queryWords(rowOfKey(k, c.addI(first, add(group, from)))));
+  const unsigned vectors = code.width / vectorElements;
+  for (unsigned from = 0; from < keysAtOnce; from += 8)
+    for (unsigned pass = 0; pass < shape.tiles; pass += passTiles)
+      for (const unsigned odd : {0, 1}) {
+        Value vector = add(group, pass);
+        if (pass + passTiles > vectors)
+          vector = c.two<arith::MinSIOp>(vector, number(vectors - 1));
+        Value row = rowOfKey(v, c.addI(first, add(pair, from + odd)));
+        words.append(readVector(moved(row, wide(c.mulI(vector, number(vectorBytes))))));
+      }
   return words;
 }
 
-void SplitKeys::prepareKeys(Value first, unsigned tile) {
-  if (tile > 0)
-    keysInRegisters = readKeys(first, tile);
-  else
-    keysInRegisters.assign(wordsOfTile.begin(), wordsOfTile.begin() + wordsOfKeys());
-}
-
-void SplitKeys::prepareValues(Value first, unsigned tile) {
-  Values words;
-  if (isWholeAhead())
-    words.assign(wordsOfTile.begin() + wordsOfKeys(), wordsOfTile.end());
-  else
-    words = readValues(first, tile);
-  values.clear();
-  for (ArrayRef<Value> rest = words; !rest.empty(); rest = rest.drop_front(8))
-    values.append(pairsOf(rest.take_front(4), rest.slice(4, 4)));
+AttentionKernel::Values SplitKeys::queries(unsigned step) {
+  // Volatile, so that no compiler takes them back to registers for all tiles.
+  Value at = place(fragments, add(c.mulI(lane, number(4)), int64_t(step) * 4 * machine.subgroup()));
+  Value words = LLVM::LoadOp::create(b, c.loc, VectorType::get({4}, b.getI32Type()), at, vectorBytes, true);
+  return {c.extract(words, 0), c.extract(words, 1), c.extract(words, 2), c.extract(words, 3)};
 }
 
 AttentionKernel::Values SplitKeys::keyWords(unsigned step, unsigned tile) {
-  const size_t at = size_t(tile % shape.keyTilesAtOnce) * shape.depthSteps * 2 + size_t(step) * 2;
-  return {keysInRegisters[at], keysInRegisters[at + 1]};
+  const size_t at = (size_t(tile) * shape.depthSteps + step) * 2;
+  return {keysOfTile[at], keysOfTile[at + 1]};
 }
 
 AttentionKernel::Values SplitKeys::valueWords(unsigned step, unsigned tile) {
-  const size_t at = size_t(step) * 2 * passTiles + tile % passTiles;
-  return {values[at], values[at + passTiles]};
+  const size_t at = size_t(step) * 2 * shape.tiles + tile;
+  return {values[at], values[at + shape.tiles]};
 }
 
 Value SplitKeys::columnOf(Value tile, unsigned odd) {
@@ -177,11 +150,19 @@ Value SplitKeys::elementOf(Value row, unsigned tile, unsigned odd) {
 // ---- A tile, and the end
 
 AttentionKernel::State SplitKeys::allTiles(State state) {
+  const SmallVector<Values> all = readQueries();
   Value first = c.mulI(subgroup, number(keysAtOnce));
   if (code.mask == AttentionCode::Mask::Hides)
     state.ahead = choose(
         c.compareI(I::sgt, keys, number(0)), b.getI32Type(), [&] { return Values{seenOf(first)}; },
         [&] { return Values{number(0)}; });
+  onlyIf(c.compareI(I::eq, subgroup, number(0)), [&] {
+    for (size_t step = 0; step < all.size(); ++step)
+      LLVM::StoreOp::create(b, c.loc, vectorOf(all[step]),
+                            place(fragments, c.mulI(add(thread, static_cast<int64_t>(step) * 32), number(4))),
+                            vectorBytes);
+  });
+  machine.barrier(c);
   return state.like(forEach(first, end(), number(int64_t(code.subgroups) * keysAtOnce), state.list(),
                             [&](Value at, ValueRange before) { return tile(at, state.like(before)).list(); }));
 }
@@ -190,19 +171,19 @@ AttentionKernel::State SplitKeys::allTiles(State state) {
 AttentionKernel::State SplitKeys::tile(Value first, State state) {
   const bool hides = code.mask == AttentionCode::Mask::Hides;
   Value seen = hides ? state.ahead[0] : Value(), is = isSeen(seen);
-  const auto readAll = [&] {
-    Values words = readKeys(first, 0);
-    if (isWholeAhead())
-      words.append(readValues(first, 0));
-    return words;
-  };
+  const size_t ofKeys = size_t(keyTiles) * shape.depthSteps * 2, ofValues = size_t(keySteps) * 2 * shape.tiles;
+  Values words;
   if (hides) {
-    const SmallVector<Type> types(wordsOfKeys() + (isWholeAhead() ? wordsOfValues : 0), b.getI32Type());
-    wordsOfTile = choose(is, types, readAll, [&] { return Values(types.size(), number(0)); });
+    const SmallVector<Type> types(ofKeys + ofValues, b.getI32Type());
+    words = choose(is, types, [&] { return readTile(first); }, [&] { return Values(types.size(), number(0)); });
     state.ahead[0] = seenOf(add(first, int64_t(code.subgroups) * keysAtOnce)); // behind the end of no effect
   } else {
-    wordsOfTile = readAll();
+    words = readTile(first);
   }
+  keysOfTile.assign(words.begin(), words.begin() + static_cast<ptrdiff_t>(ofKeys));
+  values.clear();
+  for (ArrayRef<Value> rest = ArrayRef(words).drop_front(ofKeys); !rest.empty(); rest = rest.drop_front(8))
+    values.append(pairsOf(rest.take_front(4), rest.slice(4, 4)));
   return attendIf(is, first, seen, state);
 }
 

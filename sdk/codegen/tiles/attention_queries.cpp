@@ -20,7 +20,7 @@ public:
   SplitQueries(const AttentionCode &code, const SimtMachine &machine, const Instructions &instructions,
                unsigned alignment, ModuleOp module, OpBuilder &builder)
       : AttentionKernel(code, machine, instructions, alignment, module, builder,
-                        {(code.depth + 15) / 16, keyTiles, code.width / 8, code.width / 8}),
+                        {(code.depth + 15) / 16, code.width / 8}),
         keyStride(shape.depthSteps * 8 + 4), valueStride(code.width % 16 ? code.width : code.width + 8),
         keyItems(keysAtOnce * code.depth / vectorElements), valueItems(keysAtOnce / 2 * code.width / vectorElements),
         words(keyItems % threads || valueItems % threads ? ~0U : (keyItems * 4 + valueItems * 8) / threads) {}
@@ -34,6 +34,7 @@ private:
   Values queryWords(Value row) override;
   State allTiles(State state) override;
   void store(const State &state) override;
+  Values queries(unsigned step) override { return fragments[step]; }
   Values keyWords(unsigned step, unsigned tile) override;
   Values valueWords(unsigned step, unsigned tile) override;
   Value hasNotFinite(Value first) override;
@@ -56,6 +57,7 @@ private:
   const unsigned valueStride; // words, each of which has the elements of two neighbouring keys; 8 times an odd number
   const unsigned keyItems, valueItems; // of a tile
   const unsigned words;                // of a thread's items; ~0: threads have different numbers of them
+  SmallVector<Values> fragments;       // of the queries
   Value sharedKeys, sharedValues;      // in the block's memory
   Value notFinite;                     // there: where the last tile begins that has a value that is not finite
 };
@@ -133,14 +135,6 @@ void SplitQueries::clearPadding() {
   });
 }
 
-static Value vectorOf(Code &c, ArrayRef<Value> words) {
-  Value vector = LLVM::PoisonOp::create(c.b, c.loc, VectorType::get({4}, c.b.getI32Type()));
-  for (size_t i = 0; i < 4; ++i)
-    vector = LLVM::InsertElementOp::create(c.b, c.loc, vector, words[i],
-                                           c.integer(c.b.getI32Type(), static_cast<int64_t>(i)));
-  return vector;
-}
-
 SplitQueries::Item SplitQueries::itemOf(Value item, unsigned rowElements) {
   const unsigned vectors = rowElements / vectorElements;
   return {c.two<arith::DivUIOp>(item, number(vectors)), c.two<arith::RemUIOp>(item, number(vectors))};
@@ -153,7 +147,7 @@ AttentionKernel::Values SplitQueries::readKey(Value first, const Item &item) {
 
 void SplitQueries::shareKey(const Item &item, ArrayRef<Value> words) {
   Value to = c.addI(c.mulI(item.row, number(keyStride)), c.mulI(item.vector, number(4)));
-  LLVM::StoreOp::create(b, c.loc, vectorOf(c, words), place(sharedKeys, to), vectorBytes);
+  LLVM::StoreOp::create(b, c.loc, vectorOf(words), place(sharedKeys, to), vectorBytes);
 }
 
 AttentionKernel::Values SplitQueries::readValues(Value first, const Item &item) {
@@ -177,7 +171,7 @@ void SplitQueries::shareValues(Value first, const Item &item, ArrayRef<Value> wo
       [&] { return pairs; });
   Value to = c.addI(c.mulI(item.row, number(valueStride)), c.mulI(item.vector, number(vectorElements)));
   for (const unsigned half : {0, 1})
-    LLVM::StoreOp::create(b, c.loc, vectorOf(c, ArrayRef(pairs).slice(size_t(half) * 4, 4)),
+    LLVM::StoreOp::create(b, c.loc, vectorOf(ArrayRef(pairs).slice(size_t(half) * 4, 4)),
                           place(sharedValues, add(to, half * 4)), vectorBytes);
 }
 
@@ -258,6 +252,7 @@ Value SplitQueries::hasNotFinite(Value first) {
 }
 
 AttentionKernel::State SplitQueries::allTiles(State state) {
+  fragments = readQueries();
   clearPadding();
   if (words <= mostWordsAhead) {
     const SmallVector<Type> types(words, b.getI32Type());

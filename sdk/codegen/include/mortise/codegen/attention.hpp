@@ -16,15 +16,16 @@ struct AttentionCode {
   // What the subgroups of a block share out: the queries of a head, or, where there are few, the keys. Then the rows of
   // a block are queries of all heads that share a head of k and v.
   enum class Split : uint8_t { Queries, Keys };
-  static constexpr unsigned tileRows = 16, tileKeys = 64; // that a subgroup takes at once
-  static constexpr unsigned mostSize = 128;               // of a vector
-  int32_t dtype = MORTISE_BF16;                           // or MORTISE_F16
-  unsigned depth = 0, width = 0;                          // elements of a query or key, and of a value
+  static constexpr unsigned tileRows = 16;  // that a subgroup takes at once
+  static constexpr unsigned mostSize = 128; // of a vector
+  int32_t dtype = MORTISE_BF16;             // or MORTISE_F16
+  unsigned depth = 0, width = 0;            // elements of a query or key, and of a value
   Mask mask = Mask::None;
   bool causal = false;
   unsigned subgroups = 1; // of a block: 1, 2, 4 .. mostSubgroups
   Split split = Split::Queries;
   auto operator<=>(const AttentionCode &) const = default;
+  unsigned tileKeys() const { return split == Split::Keys && std::max(depth, width) > 64 ? 32 : 64; } // at once
   unsigned mostSubgroups() const { return split == Split::Keys ? 8 : 4; }
   unsigned blockQueries() const { return tileRows * subgroups; } // Split::Queries
   std::string name() const;                                      // for people
