@@ -156,26 +156,25 @@ AttentionKernel::Tensor AttentionKernel::tensorOf(unsigned argument, uint32_t fi
 }
 
 // 8 elements, as 4 words.
-AttentionKernel::Values AttentionKernel::readVector(Value address) {
-  Type i32 = b.getI32Type();
+AttentionKernel::Values AttentionKernel::readVector(Value address, bool isAgain) {
   Values words;
   if (isAligned) {
-    Value vector = read(address, VectorType::get({4}, i32), vectorBytes);
-    for (int64_t i = 0; i < 4; ++i)
+    Value vector = read(address, VectorType::get({vectorWords}, b.getI32Type()), vectorBytes, isAgain);
+    for (int64_t i = 0; i < vectorWords; ++i)
       words.push_back(c.extract(vector, i));
     return words;
   }
-  for (int64_t i = 0; i < 4; ++i)
-    words.push_back(readPair(moved(address, 4 * i)));
+  for (int64_t i = 0; i < vectorWords; ++i)
+    words.push_back(readPair(moved(address, 4 * i), isAgain));
   return words;
 }
 
 // 2 elements, as a word.
-Value AttentionKernel::readPair(Value address) {
-  Type i32 = b.getI32Type();
+Value AttentionKernel::readPair(Value address, bool isAgain) {
+  Type i32 = b.getI32Type(), i16 = b.getI16Type();
   if (isAligned)
-    return read(address, i32, 4);
-  Value low = read(address, b.getI16Type(), 2), high = read(moved(address, 2), b.getI16Type(), 2);
+    return read(address, i32, 4, isAgain);
+  Value low = read(address, i16, 2, isAgain), high = read(moved(address, 2), i16, 2, isAgain);
   return c.orI(c.resizeInt(low, i32, false), shifted(c.resizeInt(high, i32, false), 16, true));
 }
 
@@ -270,34 +269,23 @@ Value AttentionKernel::maskAt(const Row &row, Value key, Type type) {
 
 // Bit i says whether the mask of i1 lets score number i count.
 Value AttentionKernel::maskOf(Value first, bool inPairs) {
-  Type i32 = b.getI32Type();
-  const auto bitsOf = [&](Value from, size_t count) {
-    Value bits = number(0);
-    const auto set = [&](size_t i, Value condition) {
-      bits = c.orI(bits, shifted(c.resizeInt(condition, i32, false), static_cast<unsigned>(i), true));
-    };
-    for (size_t i = 0; i < count; i += 2) {
-      const Row &row = rows[rowIndex(i)];
-      if (inPairs) {
-        Value inside = c.two<arith::MinSIOp>(keyOf(from, i), add(keys, -2));
-        Value two = c.resizeInt(read(moved(row.mask, wide(inside)), b.getI16Type(), 2), i32, false);
-        set(i, c.compareI(I::ne, c.andI(two, number(0xff)), number(0)));
-        set(i + 1, c.compareI(I::ugt, two, number(0xff)));
-        continue;
-      }
-      for (const size_t j : {i, i + 1})
-        set(j, c.compareI(I::ne, maskAt(row, keyOf(from, j), b.getI8Type()), c.integer(b.getI8Type(), 0)));
-    }
-    return bits;
+  Value bits = number(0);
+  const auto set = [&](size_t i, Value condition) {
+    bits = c.orI(bits, shifted(c.resizeInt(condition, b.getI32Type(), false), static_cast<unsigned>(i), true));
   };
-  if (inPairs)
-    return bitsOf(first, scoresAtOnce);
-  // Half by half, since addresses of all elements want more registers than there are.
-  const unsigned count = scoresAtOnce / 2;
-  return forEach(number(0), number(scoresAtOnce), number(count), number(0), [&](Value at, ValueRange before) {
-    Value bits = bitsOf(c.addI(first, shifted(at, 1, true)), count);
-    return Values{c.orI(before[0], arith::ShLIOp::create(b, c.loc, bits, at))};
-  })[0];
+  for (size_t i = 0; i < scoresAtOnce; i += 2) {
+    const Row &row = rows[rowIndex(i)];
+    if (inPairs) {
+      Value inside = c.two<arith::MinSIOp>(keyOf(first, i), add(keys, -2));
+      Value two = c.resizeInt(read(moved(row.mask, wide(inside)), b.getI16Type(), 2), b.getI32Type(), false);
+      set(i, c.compareI(I::ne, c.andI(two, number(0xff)), number(0)));
+      set(i + 1, c.compareI(I::ugt, two, number(0xff)));
+      continue;
+    }
+    for (const size_t j : {i, i + 1})
+      set(j, c.compareI(I::ne, maskAt(row, keyOf(first, j), b.getI8Type()), c.integer(b.getI8Type(), 0)));
+  }
+  return bits;
 }
 
 // Bit i says whether the row of score number i sees its key. Only for masks of i1.
@@ -425,6 +413,7 @@ SmallVector<AttentionKernel::Values> AttentionKernel::partsOf(ArrayRef<Value> we
 // and its errors would add up along the keys.
 void AttentionKernel::addValues(Value first, ArrayRef<Value> weights, const PerRow &factors, State &state) {
   constexpr unsigned together = 4; // tiles, so that an instruction does not wait for the one before
+  takeValues();
   // Few networks ever have values that are not finite. They are added first, to sums that are then scaled down.
   Values before = state.sums;
   before.append(factors.begin(), factors.end());
@@ -438,7 +427,7 @@ void AttentionKernel::addValues(Value first, ArrayRef<Value> weights, const PerR
           all[i] = c.mul(all[i], factors[rowIndex(i)]);
         addNotFinite(first, weights, all);
         all.append(factors.size(), float32(1));
-        all.append(onlyFinite(values));
+        all.append(finiteValues(first));
         return all;
       },
       [&] { return before; });
@@ -496,28 +485,33 @@ void AttentionKernel::addNotFinite(Value first, ArrayRef<Value> weights, Values 
         word = acrossQuad(word, [&](Value x, Value y) { return c.orI(x, y); });
       }
   const int64_t exponents = code.dtype == MORTISE_BF16 ? 0x7f80 : 0x7c00;
+  constexpr size_t together = 16; // sums; more would want more registers than there are
   for (size_t half = 0; half < keysAtOnce / 32; ++half)
-    sums = forEach(number(0), number(32), number(1), sums, [&](Value offset, ValueRange before) {
-      Values all(before);
-      Value at = rowOfKey(v, c.addI(add(first, static_cast<int64_t>(half) * 32), offset));
-      const auto isSet = [&](unsigned row, Kind kind) {
-        Value bit = c.andI(arith::ShRUIOp::create(b, c.loc, bits[row][kind][half], offset), number(1));
-        return c.compareI(I::ne, bit, number(0));
-      };
-      const PerRow seen = {isSet(0, Seen), isSet(1, Seen)}, weighs = {isSet(0, Weighs), isSet(1, Weighs)};
-      for (unsigned i = 0; i < all.size(); ++i) {
-        const unsigned row = rowIndex(i);
-        Value element = read(elementOf(at, i / 4, i % 2), b.getI16Type(), 2);
-        Value isFinite = c.compareI(I::ne, c.andI(element, c.integer(element.getType(), exponents)),
-                                    c.integer(element.getType(), exponents));
-        Value widened = c.bitcast(element, c.memoryType(code.dtype));
-        Value value =
-            c.select(weighs[row], c.fromMemory(widened, code.dtype), float32(std::numeric_limits<double>::quiet_NaN()));
-        Value counts = c.andI(seen[row], c.notI(isFinite));
-        all[i] = c.add(all[i], c.select(counts, value, float32(0)));
-      }
-      return all;
-    });
+    for (size_t from = 0; from < sums.size(); from += together) {
+      const auto some = MutableArrayRef(sums).slice(from, std::min(together, sums.size() - from));
+      const Values next = forEach(number(0), number(32), number(1), some, [&](Value offset, ValueRange before) {
+        Values all(before);
+        Value at = rowOfKey(v, c.addI(add(first, static_cast<int64_t>(half) * 32), offset));
+        const auto isSet = [&](unsigned row, Kind kind) {
+          Value bit = c.andI(arith::ShRUIOp::create(b, c.loc, bits[row][kind][half], offset), number(1));
+          return c.compareI(I::ne, bit, number(0));
+        };
+        const PerRow seen = {isSet(0, Seen), isSet(1, Seen)}, weighs = {isSet(0, Weighs), isSet(1, Weighs)};
+        for (size_t i = 0; i < all.size(); ++i) {
+          const unsigned row = rowIndex(i);
+          Value element = read(elementOf(at, static_cast<unsigned>((from + i) / 4), i % 2), b.getI16Type(), 2);
+          Value isFinite = c.compareI(I::ne, c.andI(element, c.integer(element.getType(), exponents)),
+                                      c.integer(element.getType(), exponents));
+          Value widened = c.bitcast(element, c.memoryType(code.dtype));
+          Value value = c.select(weighs[row], c.fromMemory(widened, code.dtype),
+                                 float32(std::numeric_limits<double>::quiet_NaN()));
+          Value counts = c.andI(seen[row], c.notI(isFinite));
+          all[i] = c.add(all[i], c.select(counts, value, float32(0)));
+        }
+        return all;
+      });
+      llvm::copy(next, some.begin());
+    }
 }
 
 // ---- A tile
@@ -536,6 +530,7 @@ AttentionKernel::State AttentionKernel::attend(Value first, Value seen, State st
     Value any = c.andI(seen, number(row ? 0xcccccccc : 0x33333333)); // see rowIndex
     state.sees[row] = c.orI(state.sees[row], c.compareI(I::ne, any, number(0)));
   }
+  beginTile(first);
   PerRow factors;
   const Values scores = scoresOf(first, seen, state), weights = weightsOf(scores, factors, state);
   addValues(first, weights, factors, state);

@@ -68,7 +68,11 @@ protected:
   virtual Values queries(unsigned step) = 0;
   virtual Values keyWords(unsigned step, unsigned tile) = 0;
   virtual Values valueWords(unsigned step, unsigned tile) = 0;
+  virtual void beginTile(Value /*first*/) {}   // is called before those of scores
+  virtual void takeValues() {}                 // and before those of values
   virtual Value hasNotFinite(Value first) = 0; // whether a value of the tile is not finite; of the whole subgroup
+  // `values` with 0 for those, where this costs no registers as long as they are added.
+  virtual Values finiteValues(Value /*first*/) { return {}; }
   // An element that the thread has a sum for: its address in a row of v; any address of the row where it lies behind.
   virtual Value elementOf(Value row, unsigned tile, unsigned odd) = 0;
 
@@ -85,8 +89,9 @@ protected:
   Value place(Value array, Value word) {
     return mlir::LLVM::GEPOp::create(b, c.loc, array.getType(), b.getI32Type(), array, mlir::ValueRange{word});
   }
-  Value read(Value address, Type type, unsigned align) { // of memory that no kernel writes meanwhile
-    return mlir::LLVM::LoadOp::create(b, c.loc, type, address, align, false, false, /*isInvariant=*/true);
+  Value read(Value address, Type type, unsigned align, bool isAgain = false) { // of what no kernel writes meanwhile
+    return mlir::LLVM::LoadOp::create(b, c.loc, type, address, align, /*isVolatile=*/isAgain, false,
+                                      /*isInvariant=*/!isAgain);
   }
   Value exp2(Value x) {
     const Approximations *approximations = c.instructions.approximations;
@@ -124,8 +129,9 @@ protected:
   }
   llvm::SmallVector<Values> readQueries(); // per 16 columns the left factor
   Value vectorOf(llvm::ArrayRef<Value> words);
-  Values readVector(Value address);
-  Value readPair(Value address);
+  // `isAgain`: other reads of the same address do not do.
+  Values readVector(Value address, bool isAgain = false);
+  Value readPair(Value address, bool isAgain = false);
   Values pairsOf(llvm::ArrayRef<Value> even, llvm::ArrayRef<Value> odd);
   Value notFiniteAmong(llvm::ArrayRef<Value> words);
   Values onlyFinite(llvm::ArrayRef<Value> words);

@@ -35,16 +35,23 @@ private:
   Values queries(unsigned step) override;
   Values keyWords(unsigned step, unsigned tile) override;
   Values valueWords(unsigned step, unsigned tile) override;
+  void beginTile(Value first) override;
+  void takeValues() override { values = pairsOfAll(valuesOfTile); }
+  Values finiteValues(Value first) override { return onlyFinite(pairsOfAll(readValues(first, true))); }
   Value hasNotFinite(Value) override { return isAnywhere(notFiniteAmong(values)); }
   Value elementOf(Value row, unsigned tile, unsigned odd) override;
   Value columnOf(Value tile, unsigned odd);
-  Values readTile(Value first);
+  Values readKeys(Value first);
+  Values readValues(Value first, bool isAgain);
+  Values pairsOfAll(ArrayRef<Value> words);
+  // Both k and v are read ahead of a look at the next tile's mask, where there are registers for that.
+  bool isWholeAhead() const { return shape.tiles == passTiles; }
   State tile(Value first, State state);
   Value inMemory(Value array, Value word) { return LLVM::LoadOp::create(b, c.loc, b.getF32Type(), place(array, word)); }
 
-  Value lane;        // of a thread in its subgroup
-  Values keysOfTile; // words of k that are in registers
-  Value fragments;   // of the queries, in the block's memory
+  Value lane;                      // of a thread in its subgroup
+  Values keysOfTile, valuesOfTile; // words in registers, as they have been read
+  Value fragments;                 // of the queries, in the block's memory
   // There, of all subgroups: per row the largest score, the total, and whether it sees a key; sums.
   Value allLargest, allTotals, allSee, allSums;
 };
@@ -99,12 +106,18 @@ AttentionKernel::Values SplitKeys::queryWords(Value row) {
   return words;
 }
 
-// The words of k, per 8 keys; then those of v, of both keys of a pair for 64 columns, and these for a step's two
-// halves. What lies behind the width is a copy, and no result.
-AttentionKernel::Values SplitKeys::readTile(Value first) {
+// Per 8 keys.
+AttentionKernel::Values SplitKeys::readKeys(Value first) {
   Values words;
   for (unsigned from = 0; from < keysAtOnce; from += 8)
     words.append(queryWords(rowOfKey(k, c.addI(first, add(group, from)))));
+  return words;
+}
+
+// Of both keys of a pair for 64 columns, and these for a step's two halves. What lies behind the width is a copy, and
+// no result. `isAgain`: keeps compilers from having the words of the first time wait for this.
+AttentionKernel::Values SplitKeys::readValues(Value first, bool isAgain) {
+  Values words;
   const unsigned vectors = code.width / vectorElements;
   for (unsigned from = 0; from < keysAtOnce; from += 8)
     for (unsigned pass = 0; pass < shape.tiles; pass += passTiles)
@@ -113,9 +126,21 @@ AttentionKernel::Values SplitKeys::readTile(Value first) {
         if (pass + passTiles > vectors)
           vector = c.two<arith::MinSIOp>(vector, number(vectors - 1));
         Value row = rowOfKey(v, c.addI(first, add(pair, from + odd)));
-        words.append(readVector(moved(row, wide(c.mulI(vector, number(vectorBytes))))));
+        words.append(readVector(moved(row, wide(c.mulI(vector, number(vectorBytes)))), isAgain));
       }
   return words;
+}
+
+AttentionKernel::Values SplitKeys::pairsOfAll(ArrayRef<Value> words) {
+  Values pairs;
+  for (; !words.empty(); words = words.drop_front(2 * vectorWords))
+    pairs.append(pairsOf(words.take_front(vectorWords), words.slice(vectorWords, vectorWords)));
+  return pairs;
+}
+
+void SplitKeys::beginTile(Value first) {
+  if (!isWholeAhead())
+    valuesOfTile = readValues(first, false);
 }
 
 AttentionKernel::Values SplitKeys::queries(unsigned step) {
@@ -158,9 +183,9 @@ AttentionKernel::State SplitKeys::allTiles(State state) {
         [&] { return Values{number(0)}; });
   onlyIf(c.compareI(I::eq, subgroup, number(0)), [&] {
     for (size_t step = 0; step < all.size(); ++step)
-      LLVM::StoreOp::create(b, c.loc, vectorOf(all[step]),
-                            place(fragments, c.mulI(add(thread, static_cast<int64_t>(step) * 32), number(4))),
-                            vectorBytes);
+      LLVM::StoreOp::create(
+          b, c.loc, vectorOf(all[step]),
+          place(fragments, c.mulI(add(lane, static_cast<int64_t>(step) * machine.subgroup()), number(4))), vectorBytes);
   });
   machine.barrier(c);
   return state.like(forEach(first, end(), number(int64_t(code.subgroups) * keysAtOnce), state.list(),
@@ -171,19 +196,23 @@ AttentionKernel::State SplitKeys::allTiles(State state) {
 AttentionKernel::State SplitKeys::tile(Value first, State state) {
   const bool hides = code.mask == AttentionCode::Mask::Hides;
   Value seen = hides ? state.ahead[0] : Value(), is = isSeen(seen);
-  const size_t ofKeys = size_t(keyTiles) * shape.depthSteps * 2, ofValues = size_t(keySteps) * 2 * shape.tiles;
+  const size_t ofKeys = size_t(keyTiles) * shape.depthSteps * 2;
+  const auto readAll = [&] {
+    Values words = readKeys(first);
+    if (isWholeAhead())
+      words.append(readValues(first, false));
+    return words;
+  };
   Values words;
   if (hides) {
-    const SmallVector<Type> types(ofKeys + ofValues, b.getI32Type());
-    words = choose(is, types, [&] { return readTile(first); }, [&] { return Values(types.size(), number(0)); });
+    const SmallVector<Type> types(ofKeys + (isWholeAhead() ? size_t(keySteps) * 2 * shape.tiles : 0), b.getI32Type());
+    words = choose(is, types, readAll, [&] { return Values(types.size(), number(0)); });
     state.ahead[0] = seenOf(add(first, int64_t(code.subgroups) * keysAtOnce)); // behind the end of no effect
   } else {
-    words = readTile(first);
+    words = readAll();
   }
   keysOfTile.assign(words.begin(), words.begin() + static_cast<ptrdiff_t>(ofKeys));
-  values.clear();
-  for (ArrayRef<Value> rest = ArrayRef(words).drop_front(ofKeys); !rest.empty(); rest = rest.drop_front(8))
-    values.append(pairsOf(rest.take_front(4), rest.slice(4, 4)));
+  valuesOfTile.assign(words.begin() + static_cast<ptrdiff_t>(ofKeys), words.end());
   return attendIf(is, first, seen, state);
 }
 
