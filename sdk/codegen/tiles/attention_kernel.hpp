@@ -25,7 +25,6 @@ protected:
   static constexpr double log2e = 1.4426950408889634;
   using Values = llvm::SmallVector<Value>;
   using PerRow = std::array<Value, 2>; // of the thread's two
-  using Predicate = mlir::arith::CmpIPredicate;
   struct Row {
     Value head, query; // i32; those of the last row where the row lies behind it
     Value isInside;    // whether its result is stored
@@ -60,6 +59,7 @@ protected:
 
   // Finds the rows of this subgroup: batch, keyHead, rows' heads and queries, firstQuery and endQuery.
   virtual void findRows(Value block) = 0;
+  virtual void prepareMemory(const std::string &prefix) = 0; // of the block; `prefix` of names
   // The words of a row of q: per 16 columns two.
   virtual Values queryWords(Value row) = 0;
   virtual State allTiles(State state) = 0;
@@ -154,7 +154,6 @@ protected:
 private:
   State attend(Value first, Value seen, State state);
   void enter(llvm::StringRef name);
-  virtual void prepareMemory(const std::string &) {}
   Value isHidden(const Row &row, Value key);
   Value isCut(Value first);
   Value maskAt(const Row &row, Value key, Type type);
