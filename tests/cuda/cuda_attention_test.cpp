@@ -233,7 +233,7 @@ TEST(CudaAttention, FewQueries) {
                             call.addresses[4], 8, 4, rows, of, 0x3f000000,                // extents and scale
                             0, 8 * rows * 32, rows * 32, 32, 0, 2 * of * 32, of * 32, 32, // q and k
                             0, 2 * of * 32, of * 32, 32, 0, 8 * rows * 32, rows * 32, 32, // v and the result
-                            0, 0, 0, of, 1));                                             // mask
+                            0, 0, 0, queries > 1 ? of : 0, 1));                           // mask
   }
 }
 
