@@ -11,7 +11,8 @@ namespace mortise::codegen {
 std::string AttentionCode::name() const {
   static constexpr const char *masks[] = {"", " mask", " added"};
   return std::string("attention ") + dtypeName(dtype) + " " + std::to_string(depth) + " " + std::to_string(width) +
-         (causal ? " causal" : "") + masks[static_cast<size_t>(mask)] + " " + std::to_string(blockQueries());
+         (causal ? " causal" : "") + masks[static_cast<size_t>(mask)] + " " +
+         (split == Split::Keys ? "keys by " + std::to_string(subgroups) : std::to_string(blockQueries()));
 }
 
 // ---- Which nodes
@@ -38,10 +39,6 @@ Support supportsAttention(const MortiseNode &node, const SimtTarget &target) {
       return refuse(MORTISE_REASON_SIZE, "expected vectors of 8, 16 .. " + std::to_string(AttentionCode::mostSize) +
                                              " elements, found " + std::to_string(*number));
   }
-  // Most of a tile would be idle, and the keys would be shared by nobody.
-  if (const auto queries = dimsOf(q)[2].number(); queries && *queries < AttentionCode::queries)
-    return refuse(MORTISE_REASON_SIZE, "expected at least " + std::to_string(AttentionCode::queries) +
-                                           " queries, found " + std::to_string(*queries));
   return {};
 }
 
@@ -63,13 +60,20 @@ AttentionCall attentionCall(const MortiseNode &node, std::span<const View> opera
     call.mask = operands[3];
     code.mask = node.operands[3]->type->dtype == MORTISE_I1 ? AttentionCode::Mask::Hides : AttentionCode::Mask::Adds;
   }
+  const auto most = [&](const Dim &dim, int64_t limit) { // whether a typical number is at most that
+    const Result<int64_t> number = dim.evaluate(typical);
+    return number && *number <= limit;
+  };
+  if (most(call.q.dims[2], AttentionCode::tileRows - 1))
+    code.split = AttentionCode::Split::Keys;
   // More queries share what is read of k and v, but each multiprocessor wants a block. 132 is what Hopper has, and
   // about what others have.
   constexpr int64_t wantedBlocks = 132;
-  code.subgroups = AttentionCode::mostSubgroups;
+  code.subgroups = code.mostSubgroups();
   const auto isTooMany = [&] {
-    const Result<int64_t> blocks = call.blocks().evaluate(typical), queries = call.q.dims[2].evaluate(typical);
-    return (blocks && *blocks < wantedBlocks) || (queries && *queries <= code.blockQueries() / 2);
+    if (code.split == AttentionCode::Split::Keys)
+      return most(call.k.dims[2], int64_t(code.subgroups) / 2 * code.tileKeys());
+    return most(call.blocks(), wantedBlocks - 1) || most(call.q.dims[2], code.blockQueries() / 2);
   };
   while (code.subgroups > 1 && isTooMany())
     code.subgroups /= 2;
@@ -95,7 +99,13 @@ std::vector<Dim> AttentionCall::numbers() const {
   return list;
 }
 
-Dim AttentionCall::blocks() const { return q.dims[0] * q.dims[1] * ceilDiv(q.dims[2], Dim(code.blockQueries())); }
+Dim AttentionCall::rows() const { return floorDiv(q.dims[1], max(k.dims[1], 1)) * q.dims[2]; }
+
+Dim AttentionCall::blocks() const {
+  if (code.split == AttentionCode::Split::Keys)
+    return q.dims[0] * k.dims[1] * ceilDiv(rows(), Dim(AttentionCode::tileRows));
+  return q.dims[0] * q.dims[1] * ceilDiv(q.dims[2], Dim(code.blockQueries()));
+}
 
 Dim AttentionCall::bytes() const {
   Dim all = 0;

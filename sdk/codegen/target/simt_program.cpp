@@ -274,10 +274,13 @@ static Result<std::vector<int64_t>> numbersOf(const AttentionCall &attention, st
   if (!numbers)
     return numbers;
   constexpr int64_t most = INT32_MAX - 256; // positions are i32, and go to the end of a tile
-  for (const uint32_t which : {AttentionNumber::Queries, AttentionNumber::Keys})
-    if ((*numbers)[which] > most)
-      return Error{MORTISE_UNSUPPORTED, "expected at most " + std::to_string(most) + " queries and keys, found " +
-                                            std::to_string((*numbers)[which]) + "; run the graph on smaller tensors"};
+  const bool sharesRows = attention.code.split == AttentionCode::Split::Keys;
+  const int64_t rows =
+      (*numbers)[AttentionNumber::Queries] * (sharesRows ? (*numbers)[AttentionNumber::HeadsPerKey] : 1);
+  for (const int64_t count : {rows, (*numbers)[AttentionNumber::Keys]})
+    if (count > most)
+      return Error{MORTISE_UNSUPPORTED, "expected at most " + std::to_string(most) + " rows and keys, found " +
+                                            std::to_string(count) + "; run the graph on smaller tensors"};
   return numbers;
 }
 

@@ -169,11 +169,16 @@ TEST_P(PtxTest, AttentionsAreProductsOfMatrices) {
   const auto target = SimtTarget::cuda(GetParam().first, GetParam().second, 1);
   const auto compiler = SimtCompiler::create(*target);
   using Mask = AttentionCode::Mask;
+  using Split = AttentionCode::Split;
   for (const AttentionCode &code : {AttentionCode{MORTISE_BF16, 64, 64, Mask::None, false, 4},
                                     {MORTISE_BF16, 128, 128, Mask::None, true, 4},
                                     {MORTISE_F16, 128, 128, Mask::Adds, true, 1},
                                     {MORTISE_F16, 24, 40, Mask::Hides, true, 2},
-                                    {MORTISE_BF16, 8, 8, Mask::Adds, false, 1}}) {
+                                    {MORTISE_BF16, 8, 8, Mask::Adds, false, 1},
+                                    {MORTISE_BF16, 64, 64, Mask::Hides, false, 8, Split::Keys},
+                                    {MORTISE_BF16, 128, 128, Mask::Hides, false, 8, Split::Keys},
+                                    {MORTISE_F16, 128, 128, Mask::Adds, true, 4, Split::Keys},
+                                    {MORTISE_F16, 24, 40, Mask::None, true, 1, Split::Keys}}) {
     const auto function = (*compiler)->compile(code);
     if (GetParam().first < 8) {
       ASSERT_FALSE(function);

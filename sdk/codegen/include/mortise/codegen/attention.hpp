@@ -12,17 +12,23 @@ struct SimtTarget;
 
 // What the code depends on.
 struct AttentionCode {
-  enum class Mask : uint8_t { None, Hides, Adds };             // of i1, or of the element type
-  static constexpr unsigned queries = 16;                      // of a subgroup
-  static constexpr unsigned mostSubgroups = 4, mostSize = 128; // of a block; of a vector
-  int32_t dtype = MORTISE_BF16;                                // or MORTISE_F16
-  unsigned depth = 0, width = 0;                               // elements of a query or key, and of a value
+  enum class Mask : uint8_t { None, Hides, Adds }; // of i1, or of the element type
+  // What the subgroups of a block share out: the queries of a head, or, where there are few, the keys. Then the rows of
+  // a block are queries of all heads that share a head of k and v.
+  enum class Split : uint8_t { Queries, Keys };
+  static constexpr unsigned tileRows = 16;  // that a subgroup takes at once
+  static constexpr unsigned mostSize = 128; // of a vector
+  int32_t dtype = MORTISE_BF16;             // or MORTISE_F16
+  unsigned depth = 0, width = 0;            // elements of a query or key, and of a value
   Mask mask = Mask::None;
   bool causal = false;
-  unsigned subgroups = 1; // of a block
+  unsigned subgroups = 1; // of a block: 1, 2, 4 .. mostSubgroups
+  Split split = Split::Queries;
   auto operator<=>(const AttentionCode &) const = default;
-  unsigned blockQueries() const { return queries * subgroups; }
-  std::string name() const; // for people
+  unsigned tileKeys() const { return split == Split::Keys && std::max(depth, width) > 64 ? 32 : 64; } // at once
+  unsigned mostSubgroups() const { return split == Split::Keys ? 8 : 4; }
+  unsigned blockQueries() const { return tileRows * subgroups; } // Split::Queries
+  std::string name() const;                                      // for people
 };
 
 // What a launch is given behind the addresses of q, k, v, the mask if there is one, and the result: integers of 8
@@ -54,6 +60,7 @@ struct AttentionCall {
   double scale = 1;
   std::vector<Dim> numbers() const; // in the order of AttentionNumber
   Dim blocks() const;
+  Dim rows() const; // queries of all heads that share a head of k and v
   Dim bytes() const, flops() const;
 };
 
@@ -63,8 +70,8 @@ Support supportsAttention(const MortiseNode &node, const SimtTarget &target);
 // Whether an operand (other than the mask) or the result may lie so.
 bool suitsAttention(const View &view);
 
-// For a node that is supported. `operands`: those that there are. `typical`: values of the symbols, which decide how
-// many queries a block takes.
+// For a node that is supported. `operands`: those that there are. `typical`: values of the symbols, which decide what
+// the subgroups of a block share out, and how many it has. The code is right for all values.
 AttentionCall attentionCall(const MortiseNode &node, std::span<const View> operands, const View &result,
                             std::span<const int64_t> typical);
 

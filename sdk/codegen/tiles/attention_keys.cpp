@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// For few queries, as of a decode step. A block has a head of k and v, and 16 rows: row r belongs to query r % Q of
+// head r / Q among those that share the head of k and v. Its subgroups share out the keys, 64 at a time: each goes
+// through its own tiles without a look at the others, and at the end their sums meet in the block's memory.
+//
+// Nothing else goes through that memory, since each element of k and v is needed by one thread alone. A product of
+// matrices does not care which of its terms is which, nor which column: a thread takes those that lie side by side.
+// Terms of scores: of 32 elements, thread t of four has 8 t .. 8 t + 7, as words of two steps. Columns of values: of
+// 64, the thread of column g has 8 g .. 8 g + 7, which belong to 8 tiles.
+#include "tiles/attention_kernel.hpp"
+
+namespace mortise::codegen {
+
+using namespace mlir;
+using I = arith::CmpIPredicate;
+
+namespace {
+
+class SplitKeys final : public AttentionKernel {
+public:
+  SplitKeys(const AttentionCode &code, const SimtMachine &machine, const Instructions &instructions, unsigned alignment,
+            ModuleOp module, OpBuilder &builder)
+      : AttentionKernel(code, machine, instructions, alignment, module, builder, shapeOf(code)) {}
+
+private:
+  static constexpr unsigned passTiles = 8, passColumns = passTiles * 8; // that a vector of each key has elements of
+  static Shape shapeOf(const AttentionCode &code) {
+    return {(code.depth + 31) / 32 * 2, (code.width + passColumns - 1) / passColumns * passTiles};
+  }
+  void findRows(Value block) override;
+  void prepareMemory(const std::string &prefix) override;
+  Values queryWords(Value row) override;
+  State allTiles(State state) override;
+  void store(const State &state) override;
+  Values queries(unsigned step) override;
+  Values keyWords(unsigned step, unsigned tile) override;
+  Values valueWords(unsigned step, unsigned tile) override;
+  void beginTile(Value first) override;
+  void takeValues() override { values = pairsOfAll(valuesOfTile); }
+  Values finiteValues(Value first) override { return onlyFinite(pairsOfAll(readValues(first, true))); }
+  Value hasNotFinite(Value) override { return isAnywhere(notFiniteAmong(values)); }
+  Value elementOf(Value row, unsigned tile, unsigned odd) override;
+  Value columnOf(Value tile, unsigned odd);
+  Values readKeys(Value first);
+  Values readValues(Value first, bool isAgain);
+  Values pairsOfAll(ArrayRef<Value> words);
+  // Both k and v are read ahead of a look at the next tile's mask, where there are registers for that.
+  bool isWholeAhead() const { return shape.tiles == passTiles; }
+  State tile(Value first, State state);
+  Value inMemory(Value array, Value word) { return LLVM::LoadOp::create(b, c.loc, b.getF32Type(), place(array, word)); }
+
+  Value lane;                      // of a thread in its subgroup
+  Values keysOfTile, valuesOfTile; // words in registers, as they have been read
+  Value fragments;                 // of the queries, in the block's memory
+  // There, of all subgroups: per row the largest score, the total, and whether it sees a key; sums.
+  Value allLargest, allTotals, allSee, allSums;
+};
+
+// Blocks of a head of k and v lie side by side.
+void SplitKeys::findRows(Value block) {
+  Value queries = number32(AttentionNumber::Queries), heads = number32(AttentionNumber::HeadsPerKey);
+  Value all = c.mulI(heads, queries);
+  Value blocks = c.two<arith::DivUIOp>(add(all, AttentionCode::tileRows - 1), number(AttentionCode::tileRows));
+  Value headNumber = c.two<arith::DivUIOp>(block, blocks);
+  Value keyHeads = c.two<arith::DivUIOp>(number32(AttentionNumber::Heads), heads);
+  keyHead = c.two<arith::RemUIOp>(headNumber, keyHeads);
+  batch = c.two<arith::DivUIOp>(headNumber, keyHeads);
+  firstQuery = number(0), endQuery = queries;
+  Value mine = c.addI(c.mulI(c.two<arith::RemUIOp>(block, blocks), number(AttentionCode::tileRows)), group);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    Value row = add(mine, static_cast<int64_t>(i) * 8);
+    rows[i].isInside = c.compareI(I::slt, row, all);
+    row = c.two<arith::MinSIOp>(row, add(all, -1));
+    rows[i].head = c.addI(c.mulI(keyHead, heads), c.two<arith::DivUIOp>(row, queries));
+    rows[i].query = c.two<arith::RemUIOp>(row, queries);
+  }
+  lane = c.andI(thread, number(machine.subgroup() - 1));
+}
+
+void SplitKeys::prepareMemory(const std::string &prefix) {
+  const size_t count = size_t(code.subgroups) * AttentionCode::tileRows;
+  const auto array = [&](const char *name, size_t words) {
+    return sharedArray(module, c, machine, prefix + name, b.getI32Type(), words);
+  };
+  fragments = array("_queries", size_t(shape.depthSteps) * 4 * machine.subgroup());
+  allLargest = array("_largest", count), allTotals = array("_totals", count), allSee = array("_see", count);
+  allSums = array("_sums", size_t(passTiles) * 4 * threads);
+}
+
+// ---- What is read
+
+// Behind the depth are zeros. k is read as q is.
+AttentionKernel::Values SplitKeys::queryWords(Value row) {
+  Values words;
+  const unsigned vectors = code.depth / vectorElements; // of a row
+  Value quarter = shifted(pair, 1, false);
+  for (unsigned from = 0; from < shape.depthSteps * 2; from += 4) {
+    Value vector = add(quarter, from), isInside;
+    if (from + 4 > vectors) {
+      isInside = c.compareI(I::slt, vector, number(vectors));
+      vector = c.two<arith::MinSIOp>(vector, number(vectors - 1));
+    }
+    for (Value word : readVector(moved(row, wide(c.mulI(vector, number(vectorBytes))))))
+      words.push_back(isInside ? c.select(isInside, word, number(0)) : word);
+  }
+  return words;
+}
+
+// Per 8 keys.
+AttentionKernel::Values SplitKeys::readKeys(Value first) {
+  Values words;
+  for (unsigned from = 0; from < keysAtOnce; from += 8)
+    words.append(queryWords(rowOfKey(k, c.addI(first, add(group, from)))));
+  return words;
+}
+
+// Of both keys of a pair for 64 columns, and these for a step's two halves. What lies behind the width is a copy, and
+// no result. `isAgain`: keeps compilers from having the words of the first time wait for this.
+AttentionKernel::Values SplitKeys::readValues(Value first, bool isAgain) {
+  Values words;
+  const unsigned vectors = code.width / vectorElements;
+  for (unsigned from = 0; from < keysAtOnce; from += 8)
+    for (unsigned pass = 0; pass < shape.tiles; pass += passTiles)
+      for (const unsigned odd : {0, 1}) {
+        Value vector = add(group, pass);
+        if (pass + passTiles > vectors)
+          vector = c.two<arith::MinSIOp>(vector, number(vectors - 1));
+        Value row = rowOfKey(v, c.addI(first, add(pair, from + odd)));
+        words.append(readVector(moved(row, wide(c.mulI(vector, number(vectorBytes)))), isAgain));
+      }
+  return words;
+}
+
+AttentionKernel::Values SplitKeys::pairsOfAll(ArrayRef<Value> words) {
+  Values pairs;
+  for (; !words.empty(); words = words.drop_front(2 * vectorWords))
+    pairs.append(pairsOf(words.take_front(vectorWords), words.slice(vectorWords, vectorWords)));
+  return pairs;
+}
+
+void SplitKeys::beginTile(Value first) {
+  if (!isWholeAhead())
+    valuesOfTile = readValues(first, false);
+}
+
+AttentionKernel::Values SplitKeys::queries(unsigned step) {
+  // Volatile, so that no compiler takes them back to registers for all tiles.
+  Value at = place(fragments, add(c.mulI(lane, number(4)), int64_t(step) * 4 * machine.subgroup()));
+  Value words = LLVM::LoadOp::create(b, c.loc, VectorType::get({4}, b.getI32Type()), at, vectorBytes, true);
+  return {c.extract(words, 0), c.extract(words, 1), c.extract(words, 2), c.extract(words, 3)};
+}
+
+AttentionKernel::Values SplitKeys::keyWords(unsigned step, unsigned tile) {
+  const size_t at = (size_t(tile) * shape.depthSteps + step) * 2;
+  return {keysOfTile[at], keysOfTile[at + 1]};
+}
+
+AttentionKernel::Values SplitKeys::valueWords(unsigned step, unsigned tile) {
+  const size_t at = size_t(step) * 2 * shape.tiles + tile;
+  return {values[at], values[at + shape.tiles]};
+}
+
+Value SplitKeys::columnOf(Value tile, unsigned odd) {
+  Value inPass = c.andI(tile, number(passTiles - 1)), pass = c.subI(tile, inPass);
+  return c.addI(c.addI(c.mulI(pass, number(8)), c.mulI(add(pair, odd), number(8))), inPass);
+}
+
+Value SplitKeys::elementOf(Value row, unsigned tile, unsigned odd) {
+  Value column = columnOf(number(tile), odd);
+  if (code.width % passColumns)
+    column = c.two<arith::MinSIOp>(column, number(code.width - 1));
+  return moved(row, wide(shifted(column, 1, true)));
+}
+
+// ---- A tile, and the end
+
+AttentionKernel::State SplitKeys::allTiles(State state) {
+  const SmallVector<Values> all = readQueries();
+  Value first = c.mulI(subgroup, number(keysAtOnce));
+  if (code.mask == AttentionCode::Mask::Hides)
+    state.ahead = choose(
+        c.compareI(I::sgt, keys, number(0)), b.getI32Type(), [&] { return Values{seenOf(first)}; },
+        [&] { return Values{number(0)}; });
+  onlyIf(c.compareI(I::eq, subgroup, number(0)), [&] {
+    for (size_t step = 0; step < all.size(); ++step)
+      LLVM::StoreOp::create(
+          b, c.loc, vectorOf(all[step]),
+          place(fragments, c.mulI(add(lane, static_cast<int64_t>(step) * machine.subgroup()), number(4))), vectorBytes);
+  });
+  machine.barrier(c);
+  return state.like(forEach(first, end(), number(int64_t(code.subgroups) * keysAtOnce), state.list(),
+                            [&](Value at, ValueRange before) { return tile(at, state.like(before)).list(); }));
+}
+
+// While k and v are on their way, the next tile's mask is read.
+AttentionKernel::State SplitKeys::tile(Value first, State state) {
+  const bool hides = code.mask == AttentionCode::Mask::Hides;
+  Value seen = hides ? state.ahead[0] : Value(), is = isSeen(seen);
+  const size_t ofKeys = size_t(keyTiles) * shape.depthSteps * 2;
+  const auto readAll = [&] {
+    Values words = readKeys(first);
+    if (isWholeAhead())
+      words.append(readValues(first, false));
+    return words;
+  };
+  Values words;
+  if (hides) {
+    const SmallVector<Type> types(ofKeys + (isWholeAhead() ? size_t(keySteps) * 2 * shape.tiles : 0), b.getI32Type());
+    words = choose(is, types, readAll, [&] { return Values(types.size(), number(0)); });
+    state.ahead[0] = seenOf(add(first, int64_t(code.subgroups) * keysAtOnce)); // behind the end of no effect
+  } else {
+    words = readAll();
+  }
+  keysOfTile.assign(words.begin(), words.begin() + static_cast<ptrdiff_t>(ofKeys));
+  valuesOfTile.assign(words.begin() + static_cast<ptrdiff_t>(ofKeys), words.end());
+  return attendIf(is, first, seen, state);
+}
+
+// Sums of all subgroups are scaled to the largest score of all, and added in the order of the keys' first tiles. Each
+// subgroup adds, and stores, some of the tiles.
+void SplitKeys::store(const State &state) {
+  const bool hasMask = code.mask != AttentionCode::Mask::None;
+  Type i32 = b.getI32Type();
+  const auto indexOf = [&](unsigned row) { return add(group, row * 8); };
+  for (unsigned row = 0; row < 2; ++row) {
+    Value total = acrossQuadF(state.totals[row], [&](Value x, Value y) { return c.add(x, y); }), sees;
+    if (hasMask)
+      sees = acrossQuad(c.resizeInt(state.sees[row], i32, false), [&](Value x, Value y) { return c.orI(x, y); });
+    onlyIf(c.compareI(I::eq, pair, number(0)), [&] {
+      Value at = c.addI(c.mulI(subgroup, number(AttentionCode::tileRows)), indexOf(row));
+      LLVM::StoreOp::create(b, c.loc, state.largest[row], place(allLargest, at));
+      LLVM::StoreOp::create(b, c.loc, total, place(allTotals, at));
+      if (hasMask)
+        LLVM::StoreOp::create(b, c.loc, sees, place(allSee, at));
+    });
+  }
+  std::array<Values, 2> factors; // of each subgroup
+  PerRow scales, sees;
+  for (unsigned pass = 0; pass < shape.tiles; pass += passTiles) {
+    if (pass > 0)
+      machine.barrier(c); // all have read the sums before
+    for (unsigned i = 0; i < passTiles * 4; ++i)
+      LLVM::StoreOp::create(b, c.loc, state.sums[size_t(pass) * 4 + i],
+                            place(allSums, add(thread, int64_t(i) * threads)));
+    machine.barrier(c);
+    for (unsigned row = 0; pass == 0 && row < 2; ++row) {
+      const auto at = [&](unsigned which) { return add(indexOf(row), int64_t(which) * AttentionCode::tileRows); };
+      Value largest = inMemory(allLargest, at(0)), total = float32(0), any = number(0);
+      for (unsigned which = 1; which < code.subgroups; ++which)
+        largest = larger(largest, inMemory(allLargest, at(which)));
+      for (unsigned which = 0; which < code.subgroups; ++which) {
+        Value distance = c.sub(inMemory(allLargest, at(which)), baseOf(largest));
+        factors[row].push_back(exp2(c.mul(distance, log2e)));
+        total = c.fma(inMemory(allTotals, at(which)), factors[row].back(), total);
+        if (hasMask)
+          any = c.orI(any, LLVM::LoadOp::create(b, c.loc, i32, place(allSee, at(which))));
+      }
+      scales[row] = c.div(float32(1), total);
+      sees[row] = hasMask ? c.compareI(I::ne, any, number(0)) : c.compareI(I::sgt, keys, number(0));
+    }
+    for (unsigned i = 0; i < passTiles * 4; i += code.subgroups * 4)
+      for (unsigned j = 0; j < 4; ++j) {
+        const unsigned row = rowIndex(j);
+        Value tile = add(subgroup, i / 4), sum = float32(0);
+        Value at = c.addI(lane, c.mulI(add(c.mulI(tile, number(4)), j), number(threads)));
+        for (unsigned which = 0; which < code.subgroups; ++which)
+          sum = c.fma(inMemory(allSums, add(at, int64_t(which) * machine.subgroup())), factors[row][which], sum);
+        Value column = columnOf(add(tile, pass), j % 2), isInside = rows[row].isInside;
+        if (code.width % passColumns)
+          isInside = c.andI(isInside, c.compareI(I::slt, column, number(code.width)));
+        onlyIf(isInside, [&] {
+          Value to = moved(rowOf(resultOf(rows[row].head), rows[row].query), wide(shifted(column, 1, true)));
+          LLVM::StoreOp::create(b, c.loc, resultBits(sum, scales[row], sees[row]), to, 2);
+        });
+      }
+  }
+}
+
+} // namespace
+
+std::unique_ptr<AttentionKernel> splitKeys(const AttentionCode &code, const SimtMachine &machine,
+                                           const Instructions &instructions, unsigned alignment, ModuleOp module,
+                                           OpBuilder &builder) {
+  return std::make_unique<SplitKeys>(code, machine, instructions, alignment, module, builder);
+}
+
+} // namespace mortise::codegen
