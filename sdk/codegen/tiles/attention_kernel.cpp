@@ -363,7 +363,9 @@ AttentionKernel::Values AttentionKernel::weightsOf(ArrayRef<Value> scores, PerRo
         mine = mine ? larger(mine, scores[i]) : scores[i];
     mine = acrossQuadF(mine, [&](Value x, Value y) { return larger(x, y); });
     Value now = larger(largest, mine);
-    bases[row] = baseOf(now);
+    // Where there is no score yet but -inf, weights are 0.
+    const double none = -std::numeric_limits<double>::infinity();
+    bases[row] = c.select(c.compare(arith::CmpFPredicate::OEQ, now, none), float32(0), now);
     factors[row] = exp2(c.mul(c.sub(largest, bases[row]), log2e));
     state.largest[row] = now;
     state.totals[row] = c.mul(state.totals[row], factors[row]);
