@@ -357,13 +357,15 @@ AttentionKernel::Values AttentionKernel::scoresOf(Value first, Value seen, State
 AttentionKernel::Values AttentionKernel::weightsOf(ArrayRef<Value> scores, PerRow &factors, State &state) {
   PerRow bases;
   for (unsigned row = 0; row < 2; ++row) {
-    Value largest = state.largest[row], mine;
-    for (size_t i = 0; i < scores.size(); ++i)
+    Value largest = state.largest[row], mine = scores[size_t(row) * 2]; // see rowIndex
+    for (size_t i = size_t(row) * 2 + 1; i < scores.size(); ++i)
       if (rowIndex(i) == row)
-        mine = mine ? larger(mine, scores[i]) : scores[i];
+        mine = larger(mine, scores[i]);
     mine = acrossQuadF(mine, [&](Value x, Value y) { return larger(x, y); });
     Value now = larger(largest, mine);
-    bases[row] = baseOf(now);
+    // Where there is no score yet but -inf, weights are 0.
+    const double none = -std::numeric_limits<double>::infinity();
+    bases[row] = c.select(c.compare(arith::CmpFPredicate::OEQ, now, none), float32(0), now);
     factors[row] = exp2(c.mul(c.sub(largest, bases[row]), log2e));
     state.largest[row] = now;
     state.totals[row] = c.mul(state.totals[row], factors[row]);
@@ -520,7 +522,7 @@ void AttentionKernel::addNotFinite(Value first, ArrayRef<Value> weights, Values 
 AttentionKernel::State AttentionKernel::attendIf(Value isSeen, Value first, Value seen, const State &state) {
   if (!seen)
     return attend(first, seen, state);
-  const Values before = state.list();
+  Values before = state.list();
   const SmallVector<Type> types(llvm::map_range(before, [](Value value) { return value.getType(); }));
   return state.like(choose(isSeen, types, [&] { return attend(first, seen, state).list(); }, [&] { return before; }));
 }

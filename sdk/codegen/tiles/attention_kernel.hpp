@@ -101,11 +101,6 @@ protected:
   Value number64(uint32_t which) { return numbers[which]; }
   Value number32(uint32_t which) { return c.resizeInt(numbers[which], b.getI32Type(), true); }
   Value larger(Value x, Value y) { return c.two<mlir::arith::MaxNumFOp>(x, y); } // NaN is seen in the total
-  // Where there is no score yet but -inf, weights are 0.
-  Value baseOf(Value largest) {
-    const double none = -std::numeric_limits<double>::infinity();
-    return c.select(c.compare(mlir::arith::CmpFPredicate::OEQ, largest, none), float32(0), largest);
-  }
   Values forEach(Value low, Value high, Value step, mlir::ValueRange inits,
                  llvm::function_ref<Values(Value, mlir::ValueRange)> body);
   Values choose(Value condition, mlir::TypeRange types, llvm::function_ref<Values()> then,

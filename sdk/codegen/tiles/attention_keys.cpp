@@ -249,7 +249,7 @@ void SplitKeys::store(const State &state) {
       for (unsigned which = 1; which < code.subgroups; ++which)
         largest = larger(largest, inMemory(allLargest, at(which)));
       for (unsigned which = 0; which < code.subgroups; ++which) {
-        Value distance = c.sub(inMemory(allLargest, at(which)), baseOf(largest));
+        Value distance = c.sub(inMemory(allLargest, at(which)), largest); // NaN where all are -inf, as the result is
         factors[row].push_back(exp2(c.mul(distance, log2e)));
         total = c.fma(inMemory(allTotals, at(which)), factors[row].back(), total);
         if (hasMask)
