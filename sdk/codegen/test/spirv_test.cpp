@@ -171,33 +171,6 @@ TEST(Spirv, QuotientsAreTakenInF64WhereTheDriverIsLoose) {
   EXPECT_EQ(refused.error().code, MORTISE_UNSUPPORTED);
 }
 
-// Of a driver that is known for them; only results that are rounded to 16 bits may be so exact.
-TEST(Spirv, FunctionsOfKnownDriversAreUsed) {
-  constexpr uint32_t opExtInst = 12, exp2 = 29, fma = 50; // of GLSL.std.450
-  const auto functions = [](const VulkanFeatures &features, int32_t dtype) {
-    TestGraph b;
-    V x = b.input(dtype, {64});
-    for (const char *op : {"gelu", "logistic", "exp"})
-      b.output(std::string(op) == "gelu" ? b.op(op, {x}, dtype, {64}, {{"approximate", "none"}})
-                                         : b.op(op, {x}, dtype, {64}));
-    auto function = compileFirst(b, features);
-    std::set<uint32_t> found;
-    EXPECT_TRUE(function) << function.error().message;
-    if (!function)
-      return found;
-    EXPECT_EQ(invalidSpirv((*function)->code), "");
-    for (const auto &each : instructions((*function)->code, opExtInst))
-      found.insert(each[3]);
-    return found;
-  };
-  VulkanFeatures known = allFeatures();
-  EXPECT_FALSE(functions(known, MORTISE_BF16).contains(exp2) || functions(known, MORTISE_BF16).contains(fma));
-  known.exactFunctions = known.flushesSubnormals = true;
-  EXPECT_TRUE(functions(known, MORTISE_BF16).contains(exp2) && functions(known, MORTISE_BF16).contains(fma));
-  EXPECT_FALSE(functions(known, MORTISE_F32).contains(exp2));
-  EXPECT_TRUE(functions(known, MORTISE_F32).contains(fma));
-}
-
 TEST(Spirv, AlignedRowsAreReadBySixteenBytes) {
   TestGraph b;
   softmax(b, MORTISE_BF16, 64, 4096);

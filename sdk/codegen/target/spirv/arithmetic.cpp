@@ -212,17 +212,6 @@ Value Translation::compareAsIntegers(P predicate, Value x, Value y) {
   return two<spirv::LogicalAndOp>(holds, compareFloats(P::ORD, x, y));
 }
 
-// The better of two, and a number rather than NaN.
-Value Translation::number(Value x, Value y, P better) {
-  return select(two<spirv::LogicalOrOp>(compareFloats(better, x, y), isNan(y)), x, y);
-}
-
-Value Translation::negated(Value x) {
-  Value bits = bitsOf(x);
-  bits = two<spirv::BitwiseXorOp>(bits, integer(bits.getType(), signBit(bits.getType())));
-  return spirv::BitcastOp::create(b, loc, x.getType(), bits);
-}
-
 Value Translation::compareFloats(P predicate, Value x, Value y) {
   const bool isOrder =
       predicate != P::UNO && predicate != P::ORD && predicate != P::AlwaysTrue && predicate != P::AlwaysFalse;
@@ -418,14 +407,6 @@ bool Translation::arithmetic(Operation &op) {
           high.push_back(highProduct(x, y));
         }
         values[product.getLow()] = low, values[product.getHigh()] = high;
-      })
-      .Case([&](arith::MaxNumFOp) { map([&](auto x) { return number(x[0], x[1], P::OGT); }); })
-      .Case([&](arith::MinNumFOp) { map([&](auto x) { return number(x[0], x[1], P::OLT); }); })
-      .Case([&](arith::NegFOp) { map([&](auto x) { return negated(x[0]); }); })
-      .Case([&](math::FmaOp) {
-        map([&](auto x) {
-          return spirv::GLFmaOp::create(b, loc, x[0].getType(), hidden(x[0]), hidden(x[1]), hidden(x[2])).getResult();
-        });
       })
       .Case([&](math::AbsFOp) { map([&](auto x) { return copySign(x[0], real(x[0].getType(), 0.0)); }); })
       .Case([&](math::CopySignOp) { map([&](auto x) { return copySign(x[0], x[1]); }); })

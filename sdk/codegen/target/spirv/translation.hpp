@@ -22,8 +22,7 @@ namespace mortise::codegen {
 
 // What the machine (spirv.cpp) emits as calls of intrinsics, and the translation knows.
 inline constexpr char threadIntrinsic[] = "mortise.thread", blockIntrinsic[] = "mortise.block",
-                      barrierIntrinsic[] = "mortise.barrier", exchangeIntrinsic[] = "mortise.exchange",
-                      exp2Intrinsic[] = "mortise.exp2", reciprocalIntrinsic[] = "mortise.reciprocal";
+                      barrierIntrinsic[] = "mortise.barrier", exchangeIntrinsic[] = "mortise.exchange";
 
 class Translation {
 public:
@@ -97,8 +96,6 @@ private:
   Value compareFloats(mlir::arith::CmpFPredicate predicate, Value x, Value y);
   Value compareAsIntegers(mlir::arith::CmpFPredicate predicate, Value x, Value y);
   Value orderOf(Value x);
-  Value number(Value x, Value y, mlir::arith::CmpFPredicate better);
-  Value negated(Value x);
   Value resized(Value x, Type to);
   Value compareIntegers(mlir::arith::CmpIPredicate predicate, Value x, Value y);
   Value extreme(Value x, Value y, bool largest);

@@ -21,8 +21,6 @@ struct VulkanFeatures {
   // Comparisons of f32 and its conversions to and from f64 take subnormal numbers for 0, though sums and products have
   // them.
   bool flushesSubnormals = false;
-  // x * y + z is rounded once, and 2^x and 1 / x are as exact as Approximations asks for, which Vulkan does not promise.
-  bool exactFunctions = false;
   // Threads that exchange values by themselves, which blocks are made of without rest, so that a thread's number
   // follows from those of its subgroup and in it; 0: exchanges go through the block's memory.
   unsigned subgroup = 0;
