@@ -36,13 +36,12 @@ def assert_same(found, expected, run=None, strides=True):
     expected values again without side effects. Without `run` the bound is 64 unit roundoffs of the largest expected number, which is enough
     for sums of up to 64 terms in f32."""
     found, expected = flat(found), flat(expected)
-    assert len(found) == len(expected)
+    assert len(found) == len(expected), f"{len(found)} results, expected {len(expected)}"
     for f, e in zip(found, expected):
-        assert f.shape == e.shape and f.dtype == e.dtype
+        assert f.shape == e.shape and f.dtype == e.dtype, f"{f.dtype} {tuple(f.shape)}, expected {e.dtype} {tuple(e.shape)}"
         if strides and e.numel():
-            assert [s for s, n in zip(f.stride(), f.shape) if n > 1] == [
-                s for s, n in zip(e.stride(), e.shape) if n > 1
-            ]
+            steps = [[s for s, n in zip(t.stride(), t.shape) if n > 1] for t in (f, e)]
+            assert steps[0] == steps[1], f"strides {steps[0]}, expected {steps[1]}"
         assert e.is_floating_point() or torch.equal(f, e), (f, e)
     measured = None
     for number, (f, e) in enumerate(zip(found, expected)):
