@@ -8,14 +8,19 @@ strip_plugin() {
   cmake "-DMANIFEST=$manifest" "-DLIBRARY=$1" "-DOUTPUT=$manifest" -P sdk/cmake/PluginManifest.cmake
 }
 
+# dev_gpu_bundle [PLUGIN...]: with these plugins; rocm, which doubles the bundle, only where it is named.
 dev_gpu_bundle() {
-  local folder=.gpu/build/release build=build/release library
+  local folder=.gpu/build/release build=build/release library plugin
+  [ $# -gt 0 ] || set -- cpu cuda reference vulkan
+  for plugin in "$@"; do
+    [ -f "plugins/$plugin/manifest.toml" ] || [ "$plugin" = reference ] || fail "gpu-bundle: expected names of plugins, found '$plugin'"
+  done
   dev_setup
   dev_build release product mortise_device_speed
   rm -rf .gpu && mkdir -p "$folder"/{bin,lib/mortise/plugins,python}
   cp "$build"/bin/{mortise,mortise-conformance,mortise-worker,mortise_device_speed} "$folder/bin/"
   cp -P "$build"/lib/libmortise.so* "$folder/lib/"
-  cp "$build"/lib/mortise/plugins/*.{so,toml} "$folder/lib/mortise/plugins/"
+  for plugin in "$@"; do cp "$build/lib/mortise/plugins/libmortise_$plugin".{so,toml} "$folder/lib/mortise/plugins/"; done
   cp -rL "$build/python/torch_mortise" "$folder/python/"
   # The cpu plugin looks for oneDNN beside itself first.
   cp -L "$(find .venv/ -name 'libdnnl.so.3' | head -n 1)" "$folder/lib/mortise/plugins/"
