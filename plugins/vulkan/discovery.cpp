@@ -44,10 +44,8 @@ constexpr KnownDriver knownDrivers[] = {
     // Its arithmetic is LLVM's for the CPU: lp_build_div in Mesa's src/gallium/auxiliary/gallivm/lp_bld_arit.c; and
     // every case of the kit. LP_MAX_TGSI_LOOP_ITERATIONS, in lp_bld_limits.h there: it leaves loops without a word.
     {VK_DRIVER_ID_MESA_LLVMPIPE, KnownDriver::Subnormals::Kept, true, 65535},
-    // Promises nothing about subnormals of f32 (580.159, on an H200): the kit's cases of sums and products passed,
-    // those
-    // of
-    // compare, min, max, log2 and div, which compared or went through f64, did not.
+    // It promises nothing about subnormals of f32. On an H200 (580.159) the kit's cases of sums and products passed;
+    // those of compare, min, max, log2 and div did not, until comparisons and conversions were integer arithmetic.
     {VK_DRIVER_ID_NVIDIA_PROPRIETARY, KnownDriver::Subnormals::InSums},
 };
 KnownDriver knownDriver(VkDriverId id) {

@@ -146,16 +146,14 @@ Result<void> LoopPlan::placeRoots() {
   return {};
 }
 
-std::optional<int> LoopPlan::slope(ExprId id) const {
-  const Expr &expr = dag.exprs[id];
+static std::optional<int> slopeOf(const Expr &expr, std::span<const Expr> exprs,
+                                  std::span<const std::optional<int>> slopes) {
   if (elementCount(expr.dims) == Dim(1))
     return 0;
   // In narrower numbers a sum that wraps can come back into the range of positions.
   if (expr.dtype != MORTISE_I32 && expr.dtype != MORTISE_I64)
     return {};
-  std::vector<std::optional<int>> of;
-  for (ExprId operand : expr.operands)
-    of.push_back(slope(operand));
+  const auto of = [&](size_t i) { return slopes[expr.operands[i]]; };
   switch (expr.op) {
   case Op::Iota:
     return 1;
@@ -165,16 +163,23 @@ std::optional<int> LoopPlan::slope(ExprId id) const {
     return expr.data ? std::nullopt : std::optional(0);
   case Op::Broadcast:
   case Op::Reshape:
-    return of[0] == 0 || dag.exprs[expr.operands[0]].dims.size() == 1 ? of[0] : std::nullopt;
+    return of(0) == 0 || exprs[expr.operands[0]].dims.size() == 1 ? of(0) : std::nullopt;
   case Op::Convert:
-    return of[0];
+    return of(0);
   case Op::Add:
-    return of[0] && of[1] && *of[0] + *of[1] <= 1 ? std::optional(*of[0] + *of[1]) : std::nullopt;
+    return of(0) && of(1) && *of(0) + *of(1) <= 1 ? std::optional(*of(0) + *of(1)) : std::nullopt;
   case Op::Sub:
-    return of[1] == 0 ? of[0] : std::nullopt;
+    return of(1) == 0 ? of(0) : std::nullopt;
   default:
     return {};
   }
+}
+
+std::optional<int> LoopPlan::slope(ExprId id) const {
+  std::vector<std::optional<int>> slopes; // operands come before their users
+  for (ExprId each = 0; each <= id; ++each)
+    slopes.push_back(slopeOf(dag.exprs[each], dag.exprs, slopes));
+  return slopes[id];
 }
 
 // Positions wrap once, where they are negative, so that no more of them than the axis has are all different.
