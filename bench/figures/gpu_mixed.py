@@ -67,20 +67,22 @@ def row(devices: list[str], ruled: bool) -> dict:
 
     import torch
     import torch_mortise
+    from measure import compare
 
     torch.compiler.reset()
     torch_mortise.reset()
     module, x = network()
     options = {"device": ",".join(devices)} | ({"place": rules(devices)} if ruled else {})
     with torch.no_grad():
-        expected = copy.deepcopy(module).double()(x.double())
+        expected, eager = copy.deepcopy(module).double()(x.double()), module(x)
         found = torch.compile(module, backend="mortise", options=options)(x)
     report = torch_mortise.last_report()
     regions = [region for graph in report["graphs"] for program in graph["programs"] for region in program["placement"]]
     ops: dict = {}
     for region in regions:
         ops.setdefault(region["device"], set()).update(op.removeprefix("mortise.") for op in region["ops"])
-    error = max(float((a.double() - b).abs().nan_to_num(float("inf")).max() / b.abs().max()) for a, b in zip(found, expected, strict=True))
+    agreement = compare(list(found), list(expected), like=list(eager))
+    error = float("inf") if agreement.problem else agreement.error
     return judged(devices, ruled, report["placement"], ops, error)
 
 
