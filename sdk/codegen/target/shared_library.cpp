@@ -9,16 +9,23 @@
 namespace mortise::codegen {
 
 Result<void *> openShared(std::span<const std::string> files) {
-  std::string reasons;
+  std::string reasons, last; // files that fail alike share a reason
   for (const int how : {RTLD_NOLOAD, 0})
     for (const std::string &file : files) {
       if (void *handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | how))
         return handle;
-      const char *reason = dlerror();
-      if (how == 0)
-        reasons += (reasons.empty() ? "" : "; ") + std::string(reason ? reason : file);
+      const char *told = dlerror();
+      if (how != 0)
+        continue;
+      std::string reason = told ? told : "";
+      if (reason.starts_with(file + ": "))
+        reason.erase(0, file.size() + 2);
+      if (!reasons.empty())
+        reasons += reason == last ? ", " : ": " + last + "; ";
+      reasons += file;
+      last = std::move(reason);
     }
-  return Error{MORTISE_NOT_FOUND, reasons};
+  return Error{MORTISE_NOT_FOUND, reasons + ": " + last};
 }
 
 std::vector<std::string> loadedFiles(std::string_view prefix) {
