@@ -484,17 +484,18 @@ private:
     return strict::devices[numberOf(a)].kind == strict::devices[numberOf(b)].kind && control().settings().peer;
   }
 
-  // Queues work and checks what it uses. What has failed the check is queued all the same: it is what hardware does.
+  // Queues work and checks what it uses. What has failed the check takes its turn and is not done: hardware would do it,
+  // but threads of this process would race for the bytes.
   template <typename Work>
   static Result<void> add(MortiseStream *handle, const std::string &what, const std::vector<Use> &uses, Work work) {
     if (handle == nullptr)
       return Error{MORTISE_INVALID_ARGUMENT, what + ": expected a stream, found NULL"};
     Queue &queue = *streamOf(handle).queue;
     const Result<void> checked = checker().queue(queue.actor, what, uses);
-    queue.add([work = std::move(work), what]() -> Result<void> {
+    queue.add([work = std::move(work), what, orderly = bool(checked)]() -> Result<void> {
       if (auto entered = control().enter("work"); !entered)
         return Error{entered.error().code, what + ": " + entered.error().message};
-      return work();
+      return orderly ? work() : Result<void>();
     });
     return checked;
   }
