@@ -95,14 +95,21 @@ def stands_alone(metadata, graph, traced):
     )
 
 
-def compile_inference(own, name, traced, opened_s, entries, is_saved, module, _):
+def is_sharded(module):
+    """Whether a graph of Dynamo reads parameters of FSDP. They are gathered for each call, into memory that may have the address of the last
+    call's, and with the same version, so that nothing tells them from those of another step: they cannot be constants."""
+    sources = (getattr(node, "_dynamo_source", None) for node in module.graph.find_nodes(op="placeholder"))
+    return any(source is not None and source.guard_source.is_fsdp_module() for source in sources)
+
+
+def compile_inference(own, name, traced, opened_s, entries, is_saved, sharded, module, _):
     """`own`: the options, as read_options has them. `traced`: the tensors that Dynamo traced with. `opened_s`: the time that the backend
     spent on this graph before PyTorch traced it. `entries`: gets the graph's entry if Dynamo may call it, or None. With `is_saved` that
-    is a SavedGraph."""
+    is a SavedGraph. `sharded`: is_sharded."""
     started = time.perf_counter()
     context = torch._guards.TracingContext.try_get()
     metadata = context.fw_metadata if context else None
-    static = metadata.static_input_indices if metadata is not None else []
+    static = metadata.static_input_indices if metadata is not None and not sharded else []
     graph = CompiledGraph(module, name, static, *own)
     report.compiled(graph)
     graph.bind_ahead(traced)
@@ -134,11 +141,13 @@ def backend(module, inputs, *, mode=None, options=None):
     table = decompositions()
     name = f"graph_{next(_names)}"
     entries = []
-    is_saved = saved.wanted()
+    is_saved, sharded = saved.wanted(), is_sharded(module)
     compiler = aot_autograd(
         fw_compiler=functools.partial(compile_training, own, f"{name}_forward"),
         bw_compiler=functools.partial(compile_training, own, f"{name}_backward"),
-        inference_compiler=functools.partial(compile_inference, own, name, inputs, time.perf_counter() - started, entries, is_saved),
+        inference_compiler=functools.partial(
+            compile_inference, own, name, inputs, time.perf_counter() - started, entries, is_saved, sharded
+        ),
         partition_fn=min_cut_rematerialization_partition,
         decompositions=table,
         keep_inference_input_mutations=True,

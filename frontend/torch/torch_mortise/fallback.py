@@ -7,7 +7,7 @@ import re
 
 import torch
 
-from .importer import EAGER
+from .importer import by_design
 
 log = logging.getLogger("torch_mortise")
 _FRAME = re.compile(r'^\s*File "(.+)", line (\d+)', re.MULTILINE)  # the format of Python's tracebacks
@@ -30,7 +30,7 @@ def forget():
 def tell(graph):
     """Logs a WARNING for each operator of `graph` that runs in eager, once for each site, operator and reason, however many graphs and
     calls meet it. A graph that cannot be compiled at all gets one line."""
-    eager = [(node, reason) for node, reason in graph.eager_nodes() if node.target not in EAGER]
+    eager = [(node, reason) for node, reason in graph.eager_nodes() if not by_design(node.target)]
     if not eager:
         return
     if graph.whole_reason:

@@ -12,10 +12,10 @@ import threading
 import torch
 import torch.fx
 
-from . import _library, complex_pairs, dtypes, fallback, places, repeats, report, sizes
+from . import _library, collectives, complex_pairs, dtypes, fallback, places, repeats, report, sizes
 from .errors import INTERNAL, UNSUPPORTED, MortiseError
-from .importer import HANDLERS, unsupported_reason, vendor
-from .importer.shape import VIEWS
+from .importer import HANDLERS, by_design, vendor
+from .partition import Partition
 from .region import NoProgram, Region, roles
 from .region_import import NodeUnsupported
 from .symbols import Key, needed_symbols
@@ -24,17 +24,6 @@ from .verify import Verifier, draws
 log = logging.getLogger("torch_mortise")
 aten = torch.ops.aten
 DTYPES = frozenset(dtypes.TO_TORCH.values())
-# The results of these operators are computed again in each region that reads them, instead of being passed between regions.
-CREATION = {
-    aten.scalar_tensor.default,
-    aten.full.default,
-    aten.arange.default,
-    aten.arange.start,
-    aten.arange.start_step,
-    aten.zeros.default,
-    aten.ones.default,
-}
-
 
 _binder = None
 
@@ -66,56 +55,6 @@ os.register_at_fork(after_in_child=forget_binder)  # a child has no such thread
 def is_tensor(node):
     value = node.meta.get("val")
     return isinstance(value, (torch.Tensor, tuple, list))
-
-
-class Partition:
-    """Divides the nodes into segments that run one after the other: even segments are programs, odd segments run in eager. Views and
-    constants float: each segment that needs one computes it. A graph without reasons to run in eager is one program."""
-
-    def __init__(self, graph):
-        self.computed = graph.computed
-        self.segments = {}
-        self.segment_of = {}
-        self.floating = set()
-        if not graph.reasons:
-            self.segments[0] = list(graph.computed)
-            return
-        self.sources = graph.sources
-        for node in graph.computed:
-            self.place(node, node in graph.reasons)
-
-    def place(self, node, eager):
-        below = []  # the segments of its operands; -1 for an operand without a segment
-        for source in self.sources[node]:
-            at = self.segment_of.get(source)
-            if at is not None:
-                below.append(at)
-            elif source in self.computed and source not in self.floating:
-                below.append(-1)
-        target = node.target
-        if not below and not eager and (target in VIEWS or target in CREATION or target is operator.getitem):
-            self.floating.add(node)
-            return
-        if target is operator.getitem:  # it belongs to the segment of the node whose result it indexes
-            segment = self.segment_of[node.args[0]]
-        else:
-            segment = 1 if eager else 0
-            for at in below:
-                segment = max(segment, at if at % 2 == segment % 2 else at + 1)
-        self.segment_of[node] = segment
-        self.segments.setdefault(segment, []).append(node)
-
-    def with_floating(self, nodes, wanted):
-        """`nodes` and the floating nodes that they or `wanted` need, in order."""
-        if not self.floating:
-            return nodes
-        needed, todo = set(), [n for node in nodes for n in self.sources[node]] + [w for w in wanted]
-        while todo:
-            node = todo.pop()
-            if node in self.floating and node not in needed:
-                needed.add(node)
-                todo.extend(self.sources[node])
-        return sorted([*nodes, *needed]) if needed else nodes
 
 
 class CompiledGraph:
@@ -150,6 +89,10 @@ class CompiledGraph:
         if verify and any(map(draws, self.computed)):
             self.note("verify leaves this graph out: eager would draw other random numbers")
             verify = 0.0
+        self.has_collectives = any(collectives.starts(node.target) for node in self.computed)
+        if self.has_collectives and 0 < verify < 1:
+            self.note("verify leaves this graph out: the ranks would compare different calls, and each comparison runs the collectives again")
+            verify = 0.0
         self.verifier = Verifier(verify)
         self.find_reasons()
         self.recompiled = sizes.recompile_reason()
@@ -183,7 +126,7 @@ class CompiledGraph:
             if known and not self.whole_reason and plain[node] and all([plain[self.models.get(n, n)] for n in sources]):
                 continue
             values = (self.unsupported_value(n) for n in [node, *sources])
-            lacking = None if known else vendor.refusal(target, self.options) or unsupported_reason(node)
+            lacking = None if known else by_design(target) or vendor.refusal(target, self.options) or "no handler for this operator"
             reason = self.whole_reason or lacking or next(filter(None, values), None)
             if reason:
                 self.reasons[node] = reason
@@ -301,14 +244,11 @@ class CompiledGraph:
         self.whole = self.region(self.name, nodes, self.placeholders, read, outputs, states)
 
     def prepare_steps(self):
-        """Makes the alternating programs and eager pieces, which exchange values through an environment of node -> value."""
+        """Makes the alternating programs and eager pieces, which exchange values through an environment of node -> value. A step is (what
+        runs, the nodes that it reads, the nodes that it gives, whether it updates state or starts a collective)."""
         self.whole = None
         segments = self.partition.segments
-        last_reader = {}
-        for number, nodes in segments.items():
-            for node in nodes:
-                for source in self.sources[node]:
-                    last_reader[source] = max(last_reader.get(source, -1), number)
+        last_reader = self.partition.last_reader()
         final = {n for n in self.outputs if isinstance(n, torch.fx.Node)}
         handled = {}  # placeholder -> segment that updates it in place
         for target, source in self.mutations.values():
@@ -346,7 +286,7 @@ class CompiledGraph:
         read = self.outside(nodes, states)
         arguments = [n for n in read if n not in self.attributes]
         region = self.region(f"{self.name}_{number // 2}", nodes, arguments, read, wanted, states)
-        self.steps.append((region, arguments, wanted))
+        self.steps.append((region, arguments, wanted, bool(states)))
 
     def add_eager(self, nodes, wanted):
         arguments = [n for n in self.outside(nodes) if n not in self.attributes]
@@ -358,7 +298,8 @@ class CompiledGraph:
             made[node] = graph.node_copy(node, lambda n: made[n])
         graph.output([made[n] for n in wanted])
         graph.eliminate_dead_code()
-        self.steps.append((torch.fx.GraphModule(self.module, graph), arguments, wanted))
+        started = any(collectives.starts(node.target) for node in nodes)
+        self.steps.append((torch.fx.GraphModule(self.module, graph), arguments, wanted, started))
 
     # ---- the call ---------------------------------------------------------------------------------
 
@@ -452,15 +393,18 @@ class CompiledGraph:
                 return environment[self.mutations[node][0]]
             return numbers(node.meta["val"])
 
-        updated = False
-        for step, inputs, wanted in self.steps:
+        if key and self.has_collectives:  # what cannot be compiled for these shapes is found before other ranks wait for this one
+            for region in self.regions:
+                region.compile_for(key)
+        too_late = False
+        for step, inputs, wanted, acts in self.steps:
             values = [value(n) for n in inputs]
             try:
                 results = step(values, key, bool(report.collecting)) if isinstance(step, Region) else step(*values)
             except (NodeUnsupported, MortiseError) as error:
-                error.too_late = updated
+                error.too_late = too_late
                 raise
-            updated = updated or isinstance(step, Region) and bool(step.states)
+            too_late = too_late or acts
             environment.update(zip(wanted, results))
         results = [value(n) for n in self.outputs]
         for target, source in self.copies:

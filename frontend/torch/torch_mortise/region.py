@@ -244,6 +244,13 @@ class Region:
             if self.for_all and (found := self.compile_for_all()) is not None:
                 self.specialisations[None] = found
 
+    def compile_for(self, key):
+        """Compiles for the numbers of a call that is about to begin. Raises what the call would raise."""
+        try:
+            self.specialisation(key)
+        except MortiseError as error:
+            raise self.described(error, key)
+
     def specialise(self, wanted, key):
         # a compilation must not see the fake tensors of a trace that may be under way
         with torch._subclasses.fake_tensor.unset_fake_temporarily():

@@ -10,6 +10,7 @@ import weakref
 import torch
 
 from .fallback import forget, site
+from .importer import by_design
 from .pool import pool
 from .region import NoProgram
 
@@ -66,7 +67,10 @@ def _entry(graph, key):
                 numbers[name] += found.record[name]
             programs.append(json.loads(found.program.report()))
             handles.append(found.program.handle)
-    eager = [{"node": n.name, "op": str(n.target), "site": site(n), "reason": r} for n, r in graph.eager_nodes()]
+    eager = [
+        {"node": n.name, "op": str(n.target), "site": site(n), "reason": r, "by_design": by_design(n.target) is not None}
+        for n, r in graph.eager_nodes()
+    ]
     total = graph.operator_count()
     return {
         "name": graph.name,
@@ -105,6 +109,7 @@ def _pairs():
 def last_report():
     """A dictionary: {"coverage", "operators", "placement": {device: operators}, "time_share": {lowering: share}, "memory":
     {"output_pool_bytes", ...}, "graphs": [...]}, one graph for each compiled specialisation; `program` in it is the C API's report.
+    What runs in "eager" has its reason, and `by_design` if it always does: collectives, and the keys of random numbers.
     `recompiled` says why Dynamo traced the function of a graph anew, None for the first trace.
     "memory" describes the process: bytes that the pool of results keeps, those that are idle now, its blocks, hits and misses."""
     graphs = [_entry(graph, key) for graph, key in _pairs()]

@@ -19,4 +19,4 @@ from . import (
     vendor,
     window,
 )  # noqa: F401
-from .core import EAGER, Emitter, HANDLERS, Value, handled, unsupported_reason  # noqa: F401
+from .core import EAGER, Emitter, HANDLERS, Value, by_design, handled  # noqa: F401

@@ -6,12 +6,12 @@ import operator
 
 import torch
 
-from .. import dtypes
+from .. import collectives, dtypes
 from ..dtypes import NAMES, Unsupported
 from ..extents import Extent, NeedsNumbers
 
 HANDLERS = {}
-EAGER = {}  # overload -> why it always runs in eager by design, rather than for lack of a handler
+EAGER = {}  # overload -> why it always runs in eager by design
 SCALAR = (bool, int, float)
 
 
@@ -59,11 +59,9 @@ def handled():
     return HANDLERS.keys()
 
 
-def unsupported_reason(node):
-    """None if there is a handler for the operator, else the reason. vendor.refusal knows the operators that are ops of vendors."""
-    if node.target is operator.getitem or node.target in HANDLERS:
-        return None
-    return EAGER.get(node.target, "no handler for this operator")
+def by_design(target):
+    """Why an operator always runs in eager by design, rather than for lack of a handler; None for all others."""
+    return collectives.REASON if collectives.is_collective(target) else EAGER.get(target)
 
 
 class Value:
