@@ -282,8 +282,20 @@ class CompiledGraph:
         used.update(dict.fromkeys(extra))
         return list(used)
 
+    def carriers(self, read):
+        """Arguments whose extents give a program the values of symbols, where no node that it reads has such an extent: a gathered tensor
+        has 2 * s rows."""
+        lacking = {symbol for symbol, _, _ in self.key.sources}.difference(*map(symbolic_extents, read))
+        found = []
+        for node in self.placeholders:
+            if node not in self.constants and not lacking.isdisjoint(symbolic_extents(node)):
+                lacking -= symbolic_extents(node)
+                found.append(node)
+        return found
+
     def add_program(self, number, nodes, wanted, states):
         read = self.outside(nodes, states)
+        read += self.carriers(read)
         arguments = [n for n in read if n not in self.attributes]
         region = self.region(f"{self.name}_{number // 2}", nodes, arguments, read, wanted, states)
         self.steps.append((region, arguments, wanted, bool(states)))
@@ -422,6 +434,12 @@ class CompiledGraph:
 
     def operator_count(self):
         return sum(n.target is not operator.getitem for n in self.computed)
+
+
+def symbolic_extents(node):
+    """The symbolic extents of a node's value."""
+    value = node.meta.get("val")
+    return {size.node.expr for size in value.shape if isinstance(size, torch.SymInt)} if isinstance(value, torch.Tensor) else set()
 
 
 def without_modes(function):

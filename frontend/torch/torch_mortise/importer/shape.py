@@ -127,11 +127,8 @@ def pieces(e, x, lengths, axis):
 
 @handles(aten.split.Tensor)
 def split(e, x, length, axis=0):
-    axis, length = axis_of(axis, x.rank), e.size(length)
-    extent = x.shape[axis]
-    if length == 0 or extent == 0:
-        return (x,)
-    return pieces(e, x, [min(length, extent - s) for s in range(0, extent, length)], axis)
+    axis = axis_of(axis, x.rank)
+    return pieces(e, x, [e.size(piece.shape[axis]) for piece in e.value], axis)
 
 
 @handles(aten.split_with_sizes.default)
