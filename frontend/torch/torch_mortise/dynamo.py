@@ -96,8 +96,8 @@ def stands_alone(metadata, graph, traced):
 
 
 def is_sharded(module):
-    """Whether a graph of Dynamo reads parameters of FSDP. They are gathered for each call, into memory that may have the address of the last
-    call's, and with the same version, so that nothing tells them from those of another step: they cannot be constants."""
+    """Whether a graph of Dynamo reads parameters of FSDP. They are gathered for each call, into memory that may have the address of the
+    last call's, and with the same version, so that nothing tells them from those of another step: they cannot be constants."""
     sources = (getattr(node, "_dynamo_source", None) for node in module.graph.find_nodes(op="placeholder"))
     return any(source is not None and source.guard_source.is_fsdp_module() for source in sources)
 

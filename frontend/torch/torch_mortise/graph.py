@@ -91,7 +91,7 @@ class CompiledGraph:
             verify = 0.0
         self.has_collectives = any(collectives.starts(node.target) for node in self.computed)
         if self.has_collectives and 0 < verify < 1:
-            self.note("verify leaves this graph out: the ranks would compare different calls, and each comparison runs the collectives again")
+            self.note("verify leaves this graph out: ranks would compare different calls, and to compare is to run collectives again")
             verify = 0.0
         self.verifier = Verifier(verify)
         self.find_reasons()

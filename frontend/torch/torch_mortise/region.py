@@ -249,7 +249,8 @@ class Region:
         try:
             self.specialisation(key)
         except MortiseError as error:
-            raise self.described(error, key)
+            self.described(error, key)
+            raise
 
     def specialise(self, wanted, key):
         # a compilation must not see the fake tensors of a trace that may be under way
