@@ -17,6 +17,7 @@ FORMS, PEERS = ("ddp", "fsdp2"), ("inductor",)
 RANKS, STEPS, WARM = 2, 50, 5  # the first WARM steps are not timed
 PERTURBED = 3  # runs that measure the noise
 FACTOR = 4.0  # how far beyond the noise of the runs before and in a step a loss may be
+LARGEST_NOISE = 1e-3  # relative to the loss
 UNIT = 2.0**-24
 SAMPLES, LENGTH, VOCABULARY, WIDTH, DEPTH = 4, 32, 64, 256, 4  # samples of each rank in a step
 SECONDS = 900  # after which a form has failed
@@ -108,8 +109,8 @@ class Trainer:
 
 
 def batches(seed: int, order=None):
-    """(ids, labels) of all ranks in each step. Half of the labels depend on their tokens, the others on nothing, so that the loss falls, and
-    not to 0, beside which no difference is small."""
+    """(ids, labels) of all ranks in each step. Half of the labels depend on their tokens, the others on nothing, so that the loss falls,
+    and not to 0, beside which no difference is small."""
     import torch
 
     generator = torch.Generator().manual_seed(seed)
@@ -249,10 +250,10 @@ def run_form(form: str, seed: int, rivals: tuple[str, ...], code: str = RANK) ->
 
 
 def noise_of(found: dict) -> list[float]:
-    """For each step, how far the perturbed runs' losses were from eager's in it or before, or half a unit in the last place."""
+    """For each step, how far the perturbed runs' losses were from eager's in it or before, or a unit in the last place."""
     largest, result = 0.0, []
     for step, loss in enumerate(found["losses"]["eager"]):
-        largest = max(largest, UNIT * abs(loss), *(abs(run[step] - loss) for run in found["perturbed"]))
+        largest = max(largest, 2 * UNIT * abs(loss), *(abs(run[step] - loss) for run in found["perturbed"]))
         result.append(largest)
     return result
 
@@ -273,12 +274,16 @@ def difference(found: dict, name: str) -> tuple[float, str]:
 
 def judged(found: dict) -> dict:
     """The row of a form."""
+    import math
+
     from measure import median
 
     rivals = [name for name in found["losses"] if name != "eager" and name not in found["failed"]]
     problems = [f"{name}: {why}" for name, why in found["failed"].items()]
     row: dict = {"steps": STEPS, "first_loss": found["losses"]["eager"][0], "last_loss": found["losses"]["eager"][-1],
                  "noise": max(n / abs(b) for n, b in zip(noise_of(found), found["losses"]["eager"], strict=True))}
+    if not (all(math.isfinite(loss) for run in found["perturbed"] for loss in run) and row["noise"] <= LARGEST_NOISE):
+        problems.append(f"the noise is {row['noise']:.1e}, beside which no difference shows")
     if not row["last_loss"] < 0.9 * row["first_loss"]:
         problems.append("eager learns nothing, so that its losses show nothing")
     for name in rivals:
@@ -313,7 +318,7 @@ def measure(arguments: list[str]) -> dict:
         row = rows[form] = judged(run_form(form, seed, rivals))
         times = ", ".join(f"{name} {row[f'{name}_ms']:.1f} ms" for name in ("eager", *rivals) if f"{name}_ms" in row)
         progress(f"{form}: loss {row['first_loss']:.3f} to {row['last_loss']:.3f}, differs by {row['loss_diff']:.1e} (noise "
-                 f"{row['noise']:.1e}); {times}; {row['problem'] and 'FAILED: '}{row['problem']}")
+                 f"{row['noise']:.1e}); {times}{row['problem'] and '; FAILED: '}{row['problem']}")
     result = {"ratio_to_eager": max(row["ratio_to_eager"] for row in rows.values()),
               "loss_diff": max(row["loss_diff"] for row in rows.values()), "rows": rows, "seed": seed,
               "passed": not any(row["problem"] for row in rows.values())}

@@ -26,9 +26,9 @@ class Partition:
     """`segments`: {number: nodes}, which run in the order of their numbers: even segments are programs, odd ones run in eager, node by node
     as listed. Views and constants float: each segment that needs one computes it. A graph without reasons to run in eager is one program.
 
-    Each segment takes what can run at that time, so that there are few. Collectives change that in three ways (decision 0073): they start in
-    the order of the graph, which is the same on all ranks; what the next one needs runs before anything else; and a wait comes when nothing
-    is left that can run without it."""
+    Each segment takes what can run at that time, so that there are few. Collectives change that in three ways (decision 0073): they start
+    in the order of the graph, which is the same on all ranks; what the next one needs runs before anything else; and a wait comes when
+    nothing is left that can run without it."""
 
     def __init__(self, graph):
         self.segments = {}
