@@ -145,6 +145,29 @@ def test_eager_piece_with_state_and_weights(compile_for):
     assert_same(model.seen, twin.seen)
 
 
+def test_eager_reads_a_view_of_state_that_is_updated(compile_for):
+    """The operator that reads the view runs behind the program that computes the buffer's new value."""
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("seen", torch.rand(4, 4) + 2)
+
+        def forward(self, x):
+            in_eager = torch.special.bessel_j0(x)
+            result = torch.special.zeta(self.seen.T, in_eager.exp())
+            self.seen.add_(in_eager.exp())
+            return result
+
+    model = Model()
+    twin, compiled = copy.deepcopy(model), compile_for(model)
+    with torch.no_grad():
+        for _ in range(3):
+            x = torch.rand(4, 4)
+            assert_same(compiled(x), twin(x))
+    assert_same(model.seen, twin.seen)
+
+
 def test_attribute_that_no_handler_takes(compile_for):
     def f(x):
         return torch.linalg.inv(x) + 1  # unrolled only for small matrices

@@ -67,7 +67,7 @@ class Partition:
         if urgent is not self.pending:
             self.run(self.pending)
         for node in self.pending:
-            if node in urgent and collectives.waits(node.target) and self.is_ready(node):
+            if collectives.waits(node.target) and node in urgent and self.is_ready(node):
                 return self.place(node)
         if self.pending:
             raise MortiseError(INTERNAL, f"nodes wait for each other: {list(self.pending)[:3]}")
