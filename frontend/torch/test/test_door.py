@@ -145,7 +145,8 @@ def test_eager_piece_with_state_and_weights(compile_for):
     assert_same(model.seen, twin.seen)
 
 
-def test_eager_reads_a_view_of_state_that_is_updated(compile_for):
+@pytest.mark.parametrize("view", ["in the program", "in eager"])
+def test_eager_reads_a_view_of_state_that_is_updated(compile_for, view):
     """The operator that reads the view runs behind the program that computes the buffer's new value."""
 
     class Model(nn.Module):
@@ -155,7 +156,11 @@ def test_eager_reads_a_view_of_state_that_is_updated(compile_for):
 
         def forward(self, x):
             in_eager = torch.special.bessel_j0(x)
-            result = torch.special.zeta(self.seen.T, in_eager.exp())
+            if view == "in eager":
+                powers = torch.pow(torch.view_as_complex(self.seen.view(4, 2, 2)), in_eager.exp()[:, :2])
+                result = torch.view_as_real(powers)
+            else:
+                result = torch.special.zeta(self.seen.T, in_eager.exp())
             self.seen.add_(in_eager.exp())
             return result
 

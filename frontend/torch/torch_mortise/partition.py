@@ -22,6 +22,11 @@ CREATION = {
 }
 
 
+def is_view(target):
+    """Whether the results of an operator share memory with its operands."""
+    return isinstance(target, torch._ops.OpOverload) and any(result.alias_info for result in target._schema.returns)
+
+
 class Partition:
     """`segments`: {number: nodes}, which run in the order of their numbers: even segments are programs, odd ones run in eager, node by node
     as listed. Views and constants float: each segment that needs one computes it. A graph without reasons to run in eager is one program.
@@ -38,8 +43,9 @@ class Partition:
             self.segments[0] = list(graph.computed)
             return
         self.sources, self.reasons = graph.sources, graph.reasons
+        self.nodes = list(graph.computed)
         self.pending = {}  # the nodes that have no segment yet, in the graph's order
-        for node in graph.computed:
+        for node in self.nodes:
             if self.floats(node):
                 self.floating.add(node)
             else:
@@ -132,12 +138,12 @@ class Partition:
         """{node: the last segment during which its memory is read}. A collective reads until its result is waited for, and whoever reads a
         view of a node reads the node."""
         readers = {}
-        for number, nodes in self.segments.items():
-            for node in nodes:
-                until = self.ends(node) if collectives.starts(node.target) else number
-                for read in [*self.with_floating([], self.sources[node]), node]:
-                    for source in self.sources[read]:
-                        readers[source] = max(readers.get(source, -1), until)
+        for node in reversed(self.nodes):
+            until = readers.get(node, -1) if node in self.floating or is_view(node.target) else -1
+            if node in self.segment_of:
+                until = max(until, self.ends(node) if collectives.starts(node.target) else self.segment_of[node])
+            for source in self.sources[node]:
+                readers[source] = max(readers.get(source, -1), until)
         return readers
 
     def ends(self, collective):
