@@ -283,6 +283,25 @@ def test_ddp(rank, how):
 
 
 @on_ranks
+def test_ddp_with_batches_that_differ_between_ranks(rank):
+    """Each rank traces for the sizes that it meets."""
+
+    def losses(model, run):
+        optimizer, found = torch.optim.SGD(model.parameters(), 0.1), []
+        for rows in (8, 6, 5, 1):
+            optimizer.zero_grad()
+            found.append(loss_of(run, batch(rank, rows=rows + 2 * rank)))
+            found[-1].backward()
+            optimizer.step()
+        return [loss.detach() for loss in found]
+
+    model = Blocks()
+    expected, found = (DistributedDataParallel(m) for m in (copy.deepcopy(model), model))
+    assert_same(losses(found, compiled(found)), losses(expected, expected))
+    check_report("forward", "backward")
+
+
+@on_ranks
 def test_ddp_around_a_compiled_module(rank):
     model = Blocks()
     expected = DistributedDataParallel(copy.deepcopy(model))
@@ -470,9 +489,10 @@ def differ(rank):
 
 def answers(name, **environment):
     ranks = Ranks(**environment)
-    found = ranks.run(__name__, name, {})
-    ranks.stop()
-    return found
+    try:
+        return ranks.run(__name__, name, {})
+    finally:
+        ranks.stop()
 
 
 def test_a_rank_that_ends_is_an_error_on_the_other():
