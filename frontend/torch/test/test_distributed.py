@@ -19,6 +19,8 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor, init_device_mesh
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, SequenceParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
+from torch_mortise import graph, region, report
+from torch_mortise.errors import UNSUPPORTED, MortiseError, Refusal
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
@@ -36,15 +38,15 @@ def compiled(function, **options):
 
 def check_report(*kinds):
     """Checks that graphs of these kinds were compiled, and that only what is meant to ran in eager. Returns the report."""
-    report = torch_mortise.last_report()
-    left = [entry for graph in report["graphs"] for entry in graph["eager"] if not entry["by_design"]]
-    assert report["graphs"] and not left, left
-    assert {graph["name"].partition("_")[2].partition("_")[2] for graph in report["graphs"]} == set(kinds)
-    return report
+    found = torch_mortise.last_report()
+    left = [entry for each in found["graphs"] for entry in each["eager"] if not entry["by_design"]]
+    assert found["graphs"] and not left, left
+    assert {each["name"].partition("_")[2].partition("_")[2] for each in found["graphs"]} == set(kinds)
+    return found
 
 
 def last_graph():
-    return torch_mortise.report._recent[-1]()
+    return report._recent[-1]()
 
 
 # ---- collectives in graphs ------------------------------------------------------------------------------------------
@@ -89,9 +91,17 @@ def test_collectives(rank, function, dynamic):
     for rows in (4, 6, 10) if dynamic else (4,):
         x = torch.randn(rows, 6) + rank
         assert_same(flat(run(x)), [t + 0 for t in flat(function(x))])
-    report = check_report("")
-    assert not any(graph["notes"] for graph in report["graphs"]), [graph["notes"] for graph in report["graphs"]]
-    assert not any(graph["recompiled"] for graph in report["graphs"])
+    found = check_report("")
+    assert not any(each["notes"] for each in found["graphs"]), [each["notes"] for each in found["graphs"]]
+    assert not any(each["recompiled"] for each in found["graphs"])
+
+
+@on_ranks
+def test_a_requirement_is_about_what_could_be_compiled(rank):
+    run = torch.compile(gather, backend="mortise", options={"device": "cpu", "require": "100% on cpu"})
+    x = torch.randn(4, 6) + rank
+    assert_same(run(x), [t + 0 for t in gather(x)])
+    assert 0 < check_report("")["coverage"] < 1
 
 
 @on_ranks
@@ -172,8 +182,8 @@ def test_ranks_agree_on_the_order_when_their_programs_differ(rank):
     """One rank has no program for what comes before the first collective, so that its graph falls apart elsewhere."""
     matrices = [torch.randn(8, 8) for _ in range(3)]
     handlers = {torch.ops.aten.mm.default, torch.ops.aten.relu.default} if rank else set()
-    kept = {overload: handler for overload, handler in torch_mortise.graph.HANDLERS.items() if overload not in handlers}
-    with mock.patch.object(torch_mortise.graph, "HANDLERS", kept):
+    kept = {overload: handler for overload, handler in graph.HANDLERS.items() if overload not in handlers}
+    with mock.patch.object(graph, "HANDLERS", kept):
         found = compiled(two_collectives)(*matrices)
     assert_same(found, [t + 0 for t in two_collectives(*matrices)])
     started = [node.name for _, nodes in sorted(last_graph().partition.segments.items()) for node in nodes if node.name.startswith("all_")]
@@ -184,9 +194,6 @@ def test_ranks_agree_on_the_order_when_their_programs_differ(rank):
 @on_ranks
 def test_a_call_that_fails_behind_a_collective_is_not_repeated(rank):
     """To repeat it would run the collective once more on this rank only."""
-    from torch_mortise import region
-    from torch_mortise.errors import UNSUPPORTED, MortiseError, Refusal
-
     run, call, failed = compiled(gather), region.Region.call, []
 
     def fails_once(self, arguments, key, profile):
@@ -199,7 +206,7 @@ def test_a_call_that_fails_behind_a_collective_is_not_repeated(rank):
     with mock.patch.object(region.Region, "call", fails_once), pytest.raises(MortiseError, match="withdrawn"):
         run(x)
     assert_same(run(x), [t + 0 for t in gather(x)])
-    left = [entry["node"] for graph in torch_mortise.last_report()["graphs"] for entry in graph["eager"] if not entry["by_design"]]
+    left = [entry["node"] for each in torch_mortise.last_report()["graphs"] for entry in each["eager"] if not entry["by_design"]]
     assert left == failed
 
 
@@ -274,8 +281,8 @@ def test_ddp(rank, how):
     with torch._dynamo.config.patch(optimize_ddp=how):
         found = DistributedDataParallel(model, bucket_cap_mb=1)
         assert_same(train(compiled(found), list(model.parameters()), rank, width), expected)
-    report = check_report("forward", "backward")
-    assert report["coverage"] == 1 and len(report["graphs"]) == (6 if how is True else 2)
+    made = check_report("forward", "backward")
+    assert made["coverage"] == 1 and len(made["graphs"]) == (6 if how is True else 2)
     for parameter in model.parameters():  # to the last bit
         both = [torch.empty_like(parameter) for _ in range(2)]
         dist.all_gather(both, parameter.detach())
@@ -346,7 +353,7 @@ def test_compiled_autograd(rank):
             return torch._dynamo.compiled_autograd._enable(compiled)
 
         assert_same(train(run, list(model.parameters()), rank, backward=backward), expected)
-    collectives = [e["op"] for graph in check_report("forward", "backward", "")["graphs"] for e in graph["eager"]]
+    collectives = [e["op"] for each in check_report("forward", "backward", "")["graphs"] for e in each["eager"]]
     assert collectives.count("_c10d_functional.all_reduce.default") == len(list(model.parameters()))
 
 
@@ -368,8 +375,8 @@ def test_fsdp(rank, how):
     expected = train(expected, list(expected.parameters()), rank)
     found = sharded(model, how == "regional")
     assert_same(train(found if how == "regional" else compiled(found), list(found.parameters()), rank), expected)
-    report = check_report("forward", "backward")
-    assert report["coverage"] == 1 and len(report["graphs"]) == 4  # the first block's input needs no gradient, those of the others do
+    made = check_report("forward", "backward")
+    assert made["coverage"] == 1 and len(made["graphs"]) == 4  # the first block's input needs no gradient, those of the others do
 
 
 @on_ranks
@@ -386,8 +393,8 @@ def test_gathered_parameters_are_no_constants(rank):
             for sharded, whole in zip(block.parameters(), plain.parameters(), strict=True):
                 whole[-1:] *= 1.5
                 sharded.copy_(distribute_tensor(whole.detach(), sharded.device_mesh, sharded.placements))
-    (graph,) = check_report("")["graphs"]
-    assert not last_graph().constants and graph["binds"] <= 1
+    (only,) = check_report("")["graphs"]
+    assert not last_graph().constants and only["binds"] <= 1
 
 
 # ---- DTensor --------------------------------------------------------------------------------------------------------------

@@ -206,14 +206,16 @@ class CompiledGraph:
                 binder().submit(region.bind_ahead, weights).add_done_callback(tell_failure)
 
     def check_requirement(self):
-        """Checks the configuration's `require` against the nodes that run in eager. The compiler has checked each program by itself."""
-        if not self.eager_nodes():
+        """Checks the configuration's `require` against the nodes that run in eager, but for those that do so by design. The compiler has
+        checked each program by itself."""
+        eager = [(node, reason) for node, reason in self.eager_nodes() if not by_design(node.target)]
+        if not eager:
             return
         require = _library.setting(self.options, "require")
         match = re.match(r"([0-9.]+)% on ", require)
-        covered = 100 * (1 - len(self.eager_nodes()) / self.operator_count())
+        covered = 100 * (1 - len(eager) / self.operator_count())
         if match and covered < float(match[1]):
-            listed = "; ".join(f"{n.target} ({n.name}): {r}" for n, r in self.eager_nodes()[:8])
+            listed = "; ".join(f"{n.target} ({n.name}): {r}" for n, r in eager[:8])
             raise MortiseError(
                 UNSUPPORTED,
                 f"required {require}, found {covered:.1f}%: in eager are {listed}; ask for less, or choose another device",
