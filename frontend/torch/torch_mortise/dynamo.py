@@ -99,7 +99,8 @@ def is_sharded(module):
     """Whether a graph of Dynamo reads parameters of FSDP. They are gathered for each call, into memory that may have the address of the
     last call's, and with the same version, so that nothing tells them from those of another step: they cannot be constants."""
     sources = (getattr(node, "_dynamo_source", None) for node in module.graph.find_nodes(op="placeholder"))
-    return any(source is not None and source.guard_source.is_fsdp_module() for source in sources)
+    kinds = [source.guard_source for source in sources if source is not None]
+    return any((kind() if callable(kind) else kind).is_fsdp_module() for kind in kinds)  # a method in earlier releases of PyTorch
 
 
 def compile_inference(own, name, traced, opened_s, entries, is_saved, sharded, module, _):

@@ -288,9 +288,12 @@ class CompiledGraph:
         """Arguments whose extents give a program the values of symbols, where no node that it reads has such an extent: a gathered tensor
         has 2 * s rows."""
         lacking = {symbol for symbol, _, _ in self.key.sources}.difference(*map(symbolic_extents, read))
+        devices = {node.meta["val"].device for node in read if isinstance(node.meta.get("val"), torch.Tensor)}
         found = []
-        for node in self.placeholders:
-            if node not in self.constants and not lacking.isdisjoint(symbolic_extents(node)):
+        for node in self.placeholders if lacking else ():
+            value = node.meta.get("val")
+            fits = isinstance(value, torch.Tensor) and value.device in devices and is_plain(value, self.options)
+            if fits and node not in self.constants and not lacking.isdisjoint(symbolic_extents(node)):
                 lacking -= symbolic_extents(node)
                 found.append(node)
         return found
