@@ -206,6 +206,22 @@ def test_calls_use_the_pool(compile_for):
         assert_same(y, f(x + 7))
 
 
+def test_values_between_programs_are_given_back_within_a_call(compile_for):
+    """A graph whose programs alternate with operators in eager keeps a value until the last of them has read it."""
+
+    def f(x):
+        kept = x + 1
+        for _ in range(6):
+            x = torch.special.bessel_j0(x * 2).cos()
+        return x, kept
+
+    compiled, x = compile_for(f), torch.rand(512, 1024)
+    with torch.no_grad():
+        assert_same(compiled(x), f(x))
+    blocks = torch_mortise.last_report()["memory"]["output_pool_blocks"]
+    assert blocks <= 4, blocks
+
+
 def test_small_results_and_switched_off_pools_use_the_allocator(compile_for):
     with torch.no_grad():
         compile_for(lambda x: x + 1)(torch.randn(16, 16))

@@ -247,7 +247,8 @@ class CompiledGraph:
 
     def prepare_steps(self):
         """Makes the alternating programs and eager pieces, which exchange values through an environment of node -> value. A step is (what
-        runs, the nodes that it reads, the nodes that it gives, whether it updates state or starts a collective)."""
+        runs, the nodes that it reads, the nodes that it gives, whether it updates state or starts a collective, the nodes whose values are
+        not needed any more)."""
         self.whole = None
         segments = self.partition.segments
         last_reader = self.partition.last_reader()
@@ -277,6 +278,14 @@ class CompiledGraph:
         floating = [n for n in needed_later if n in self.partition.floating]
         if floating:
             self.add_eager(self.partition.with_floating([], floating), floating)
+        self.add_last_uses(needed_later)
+
+    def add_last_uses(self, kept):
+        """Adds to each step the nodes whose values nothing behind it reads, but for those of `kept`."""
+        used = set(kept)
+        for _, inputs, wanted, _, done in reversed(self.steps):
+            done += [node for node in dict.fromkeys([*inputs, *wanted]) if node not in used and node.op == "call_function"]
+            used.update(inputs)
 
     def outside(self, nodes, extra=()):
         mine = set(nodes)
@@ -303,7 +312,7 @@ class CompiledGraph:
         read += self.carriers(read)
         arguments = [n for n in read if n not in self.attributes]
         region = self.region(f"{self.name}_{number // 2}", nodes, arguments, read, wanted, states)
-        self.steps.append((region, arguments, wanted, bool(states)))
+        self.steps.append((region, arguments, wanted, bool(states), []))
 
     def add_eager(self, nodes, wanted):
         arguments = [n for n in self.outside(nodes) if n not in self.attributes]
@@ -316,7 +325,7 @@ class CompiledGraph:
         graph.output([made[n] for n in wanted])
         graph.eliminate_dead_code()
         started = any(collectives.starts(node.target) for node in nodes)
-        self.steps.append((torch.fx.GraphModule(self.module, graph), arguments, wanted, started))
+        self.steps.append((torch.fx.GraphModule(self.module, graph), arguments, wanted, started, []))
 
     # ---- the call ---------------------------------------------------------------------------------
 
@@ -414,7 +423,7 @@ class CompiledGraph:
             for region in self.regions:
                 region.compile_for(key)
         too_late = False
-        for step, inputs, wanted, acts in self.steps:
+        for step, inputs, wanted, acts, done in self.steps:
             values = [value(n) for n in inputs]
             try:
                 results = step(values, key, bool(report.collecting)) if isinstance(step, Region) else step(*values)
@@ -423,6 +432,8 @@ class CompiledGraph:
                 raise
             too_late = too_late or acts
             environment.update(zip(wanted, results))
+            for node in done:
+                environment.pop(node, None)
         results = [value(n) for n in self.outputs]
         for target, source in self.copies:
             environment[target].copy_(value(source))
