@@ -62,7 +62,8 @@ class Ranks:
 
     def run(self, module, name, arguments):
         """What each rank answers: None, a traceback, or the exit status of a process that ended."""
-        if not self.processes:
+        if not self.processes or not all(process.is_alive() for process in self.processes):
+            self.stop()
             self.start()
         for pipe in self.pipes:
             pipe.send((module, name, arguments))
