@@ -42,8 +42,8 @@ std::optional<double> Claims::splat(uint32_t index) {
 
 Result<Claims> claim(const Analysis &facts) {
   Claims claims(facts);
-  for (auto *part :
-       {claimMergedProducts, claimUpdates, claimRandom, claimSorts, claimConvolutions, claimPools, claimProducts})
+  for (auto *part : {claimConvolutionGradients, claimMergedProducts, claimUpdates, claimRandom, claimSorts,
+                     claimConvolutions, claimPools, claimProducts})
     if (Result<void> result = part(claims); !result)
       return result.error();
   return claims;

@@ -43,7 +43,8 @@ struct Claims {
 // Runs the claim functions below. `facts` has to outlive the result.
 Result<Claims> claim(const Analysis &facts);
 
-// Merged products come first, because where they store decides how others read.
+// Those come first that decide where others read.
+Result<void> claimConvolutionGradients(Claims &claims);
 Result<void> claimMergedProducts(Claims &claims);
 Result<void> claimProducts(Claims &claims);
 Result<void> claimConvolutions(Claims &claims);

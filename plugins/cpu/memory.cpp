@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The workspace, and the scratch memory of binding: largest buffers first, each at the lowest offset that is free while
-// it lives. An output's memory is workspace, too, until the output is written.
+// it lives. An output's memory is workspace, too, until the output is written; a state's is not, but may hold its new
+// value early.
 #include "lowerings.hpp"
 #include "schedule.hpp"
 
@@ -69,6 +70,34 @@ static void copyAtEnd(Schedule &schedule, uint32_t output) {
   step.bytes = 2.0 * static_cast<double>(target.bytes);
   step.action = Copy{target.bytes};
   schedule.steps.push_back(std::move(step));
+}
+
+// A new state that a step makes in the workspace, to be copied to its place at the end, is made in that place, where no
+// step reads the old state afterwards. Optimisers' steps update all their weights so.
+static void updateInPlace(Schedule &schedule, const MortiseGraph &region) {
+  for (size_t a = 0; a < region.alias_count; ++a) {
+    const MortiseAlias &alias = *region.aliases[a];
+    const auto copy = std::ranges::find_if(schedule.steps, [&](const Step &step) {
+      if (!std::holds_alternative<Copy>(step.action))
+        return false;
+      const Buffer &target = schedule.buffers[step.operands[1].buffer];
+      return target.home == Home::Output && target.number == alias.output;
+    });
+    if (copy == schedule.steps.end() || copy->operands[0].offset)
+      continue;
+    const BufferId id = copy->operands[0].buffer;
+    Buffer &made = schedule.buffers[id];
+    const bool isShared = made.sharing != none || std::ranges::any_of(schedule.buffers, [&](const Buffer &other) {
+                            return other.sharing == id;
+                          });
+    if (made.home != Home::Workspace || isShared || made.bytes != std::get<Copy>(copy->action).bytes)
+      continue;
+    made.home = Home::Output, made.number = alias.output;
+    if (isKept(schedule, alias.input, alias.output))
+      schedule.steps.erase(copy);
+    else
+      made.home = Home::Workspace, made.number = 0;
+  }
 }
 
 static std::vector<MortiseInPlace> promisedPairs(const MortiseGraph &region) {
@@ -268,6 +297,7 @@ static void findScratch(Schedule &schedule) {
 }
 
 void planMemory(Schedule &schedule, const MortiseGraph &region) {
+  updateInPlace(schedule, region);
   keepPromises(schedule, region);
   Planner workspace(schedule.buffers, schedule.steps, Home::Workspace);
   workspace.useOutputs(region);

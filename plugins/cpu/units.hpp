@@ -69,6 +69,11 @@ struct Affine {
   bool operator==(const Affine &) const = default;
 };
 
+// What a convolution is the gradient of, when another call of the library computes it
+// (kernels/convolution_gradient.cpp). OfInput: `weight` is not reversed. OfWeights: the views of x and of the result's
+// gradient, `weight`, have the batch first.
+enum class Gradient { None, OfInput, OfWeights };
+
 struct Convolution {
   std::vector<uint32_t> nodes;
   uint32_t x = none, weight = none, result = none; // of the convolution's own node
@@ -83,6 +88,7 @@ struct Convolution {
   std::vector<PostOp> inputActivations;            // that the loop applies to x
   dnnl::memory::data_type type = dnnl::memory::data_type::undef, compute = dnnl::memory::data_type::undef;
   int64_t groups = 1;
+  Gradient gradient = Gradient::None;
   dnnl::memory::dims strides, low, high, dilations; // dilations as the library counts them, from 0
   bool operator==(const Convolution &) const = default;
 };

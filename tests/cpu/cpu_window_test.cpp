@@ -40,6 +40,60 @@ ValueId batchNorm(Network &net, ValueId x) {
                 {real("epsilon", 1e-5)});
 }
 
+// As a frontend writes the gradients of a convolution of x, [batch, inputs, places], to y, [batch, outputs, places].
+TEST(Convolutions, Gradients) {
+  struct Case {
+    std::vector<int64_t> x, w, y;
+    int64_t pad, stride, dilation;
+  };
+  for (const int32_t dtype : {MORTISE_F32, MORTISE_BF16})
+    for (const Case &c : std::vector<Case>{{{4, 16, 10, 10}, {24, 16, 3, 3}, {4, 24, 10, 10}, 1, 1, 1},
+                                           {{3, 5, 9, 11}, {7, 5, 3, 3}, {3, 7, 5, 6}, 1, 2, 1},
+                                           {{2, 1, 16, 16}, {8, 1, 5, 5}, {2, 8, 8, 8}, 0, 1, 2},
+                                           {{2, 16, 12, 12}, {16, 16, 1, 1}, {2, 16, 12, 12}, 0, 1, 1},
+                                           {{2, 8, 40}, {8, 8, 3}, {2, 8, 38}, 0, 1, 1},
+                                           {{2, 4, 6, 6, 6}, {4, 4, 3, 3, 3}, {2, 4, 6, 6, 6}, 1, 1, 1}}) {
+      const size_t rank = c.x.size() - 2;
+      const std::vector<int64_t> ones(rank, 1), pads(rank, c.pad), strides(rank, c.stride), spread(rank, c.dilation);
+      std::vector<int64_t> exchanged{1, 0}, spatial, reach(rank);
+      for (size_t i = 0; i < rank; ++i) {
+        exchanged.push_back(static_cast<int64_t>(i) + 2), spatial.push_back(static_cast<int64_t>(i) + 2);
+        reach[i] = c.dilation * (c.w[i + 2] - 1) - c.pad;
+      }
+      Network net;
+      const ValueId x = net.input(dtype, c.x), w = net.input(dtype, c.w), y = net.input(dtype, c.y);
+      if (c.stride == 1)
+        net.output(net.op("convolution", {y, net.op("reverse", {net.transpose(w, exchanged)}, {ints("axes", spatial)})},
+                          {ints("strides", ones), ints("low", reach), ints("high", reach), ints("dilations", spread),
+                           integer("groups", 1)}));
+      const ValueId gradient = net.op("convolution", {net.transpose(x, exchanged), net.transpose(y, exchanged)},
+                                      {ints("strides", spread), ints("low", pads), ints("high", pads),
+                                       ints("dilations", strides), integer("groups", 1)});
+      net.output(net.transpose(gradient, exchanged));
+      auto compiled = check(net);
+      ASSERT_TRUE(compiled);
+      EXPECT_TRUE(compiled->hasStep("gradient of the weights")) << compiled->text();
+      EXPECT_EQ(compiled->hasStep("gradient of the input"), c.stride == 1) << compiled->text();
+      EXPECT_FALSE(compiled->hasStep("reverse")) << compiled->text();
+    }
+}
+
+TEST(Convolutions, GradientOfWeightsWithOtherUsers) {
+  Network net; // read as it is computed, and transposed, and reversed weights that are an output, too
+  const ValueId x = net.input(MORTISE_F32, {4, 6, 10, 10}), w = net.input(MORTISE_F32, {8, 6, 3, 3}),
+                y = net.input(MORTISE_F32, {4, 8, 10, 10});
+  const ValueId gradient =
+      net.convolution(net.transpose(x, {1, 0, 2, 3}), net.transpose(y, {1, 0, 2, 3}), {1, 1}, {1, 1});
+  net.output(gradient);
+  net.output(net.op("neg", {net.transpose(gradient, {1, 0, 2, 3})}));
+  const ValueId reversed = net.op("reverse", {net.transpose(w, {1, 0, 2, 3})}, {ints("axes", {2, 3})});
+  net.output(reversed);
+  net.output(net.op("relu", {net.convolution(y, reversed, {1, 1}, {1, 1})}));
+  auto compiled = check(net);
+  ASSERT_TRUE(compiled);
+  EXPECT_TRUE(compiled->hasStep("gradient of the weights") && compiled->hasStep("gradient of the input"));
+}
+
 TEST(Convolutions, ResidualBlockStaysBlocked) {
   Network net;
   ValueId x = net.input(MORTISE_F32, {1, 3, 32, 32});

@@ -210,6 +210,17 @@ def test_weights_change_without_another_compilation(compile_for, make, options):
     assert len(graphs) == 2 and all(g["binds"] == 1 for g in graphs)  # of nothing, when they were compiled
 
 
+@pytest.mark.parametrize("model, x, wide", [
+    (nn.Sequential(nn.Linear(8, 96), nn.GELU(), nn.Linear(96, 8)), (40, 8), "f32[40, 96]"),
+    (nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 4, 3)), (4, 3, 9, 9), "f32[4, 16, 9, 9]"),
+], ids=["gelu", "batch norm and relu"])  # fmt: skip
+def test_what_is_cheap_is_computed_again(compile_for, model, x, wide):
+    """The backward pass gets what a layer gave, and computes the activation that the next layer read from it."""
+    report = check_step(compile_for, Loss(model), torch.randn(x))
+    forward = next(g for g in report["graphs"] if g["name"].endswith("_forward"))
+    assert [o["type"] for o in forward["programs"][0]["outputs"] if o["alias"] < 0].count(wide) == 1
+
+
 def test_training_and_inference_of_one_model(compile_for):
     model = Small()
     twin, compiled = copy.deepcopy(model), compile_for(model)

@@ -59,6 +59,13 @@ def read_options(mode, options):
     return tuple(sorted(session.items())), int(limit), values["repeat_layers"] == "true", share(values["verify"])
 
 
+def divide(*args, **kwargs):
+    """Divides the graph of a training step into forward and backward as PyTorch does, but lets the backward pass compute again what a product
+    or a convolution in it reads, too, where that is cheap (decision 0055)."""
+    with torch._functorch.config.patch(ban_recompute_materialized_backward=False):
+        return min_cut_rematerialization_partition(*args, **kwargs)
+
+
 def compile_training(own, name, module, _):
     """A forward or backward graph. Nothing in it is constant: optimisers change the weights between calls."""
     started = time.perf_counter()
@@ -149,7 +156,7 @@ def backend(module, inputs, *, mode=None, options=None):
         inference_compiler=functools.partial(
             compile_inference, own, name, inputs, time.perf_counter() - started, entries, is_saved, sharded
         ),
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=divide,
         decompositions=table,
         keep_inference_input_mutations=True,
     )

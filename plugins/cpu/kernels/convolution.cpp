@@ -23,13 +23,12 @@ static memory::dims attribute(const MortiseNode &node, const char *name, int64_t
   return list;
 }
 
-// The view of an operand that the library can read; in memory of the value's own where it could not.
-static View readable(Claims &claims, uint32_t value) {
+View readable(Claims &claims, uint32_t value) {
   const View &view = claims.viewOf(value);
   return nests(view, claims.facts.sample, claims.facts.ranges) ? view : claims.facts.denseView(value);
 }
 
-static Convolution readConvolution(Claims &claims, const MortiseNode &node) {
+Convolution readConvolution(Claims &claims, const MortiseNode &node) {
   Convolution made;
   made.nodes = {node.index};
   made.x = node.operands[0]->index;
@@ -46,8 +45,7 @@ static Convolution readConvolution(Claims &claims, const MortiseNode &node) {
   return made;
 }
 
-static FixedConvolution fix(const Convolution &claimed, memory::dims xDims, memory::dims resultDims,
-                            const Values &values) {
+FixedConvolution fix(const Convolution &claimed, memory::dims xDims, memory::dims resultDims, const Values &values) {
   const FixedView weight = values(claimed.weightView);
   FixedConvolution made{claimed, std::move(xDims), std::move(resultDims), weight.dims, weight.strides, {}, 2};
   for (int64_t dim : made.resultDims)
@@ -329,6 +327,10 @@ static bool isPlain(const dnnl::convolution_forward::primitive_desc &description
 Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Convolution &claimed) {
   if (builder.elements(claimed.target) == 0) {
     builder.write(claimed.target);
+    return {};
+  }
+  if (claimed.gradient != Gradient::None) {
+    addGradient(builder, claimed);
     return {};
   }
   const std::span<const int64_t> xDims = builder.extents(claimed.x), resultDims = builder.extents(claimed.result);

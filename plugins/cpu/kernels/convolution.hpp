@@ -15,6 +15,11 @@ struct FixedConvolution : Convolution {
   double flops = 0;
 };
 
+// The view of an operand that the library can read; in memory of the value's own where it could not.
+View readable(Claims &claims, uint32_t value);
+Convolution readConvolution(Claims &claims, const MortiseNode &node); // without what could be fused
+FixedConvolution fix(const Convolution &claimed, dnnl::memory::dims xDims, dnnl::memory::dims resultDims,
+                     const Values &values);
 std::string title(const FixedConvolution &made);
 
 // Weights in the layout wanted, and a bias of one f32 per channel where there are affine steps; made when constants are
@@ -24,6 +29,9 @@ std::pair<Operand, Operand> makeWeights(StepBuilder &builder, const FixedConvolu
 
 // A value, seen through `view`, in the layout wanted: as it is, or reordered.
 Operand inLayout(StepBuilder &builder, uint32_t index, const FixedView &view, const dnnl::memory::desc &wanted);
+
+// convolution_gradient.cpp
+void addGradient(StepBuilder &builder, const Convolution &claimed);
 
 // depthwise.cpp: makes the convolution a loop of the plugin's own where that suits it, and moves the activation of the
 // convolution that computes its input there. Its nodes are claimed, its unit is not made yet.

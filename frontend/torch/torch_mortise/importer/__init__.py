@@ -7,6 +7,7 @@ from . import (
     contraction,
     creation,
     elementwise,
+    foreach,
     indexing,
     linalg,
     normalisation,

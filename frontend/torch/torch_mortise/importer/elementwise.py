@@ -4,6 +4,7 @@
 import math
 
 import torch
+from torch._inductor import inductor_prims
 
 from .. import dtypes
 from ..dtypes import F32, I1, Unsupported, is_float, is_narrow_float
@@ -86,6 +87,12 @@ def sub(e, lhs, rhs, alpha=1):
 def rsub(e, lhs, rhs, alpha=1):
     dtype = e.dtype
     return binary(e, "sub", rhs, scaled(e, lhs, alpha, dtype), dtype)
+
+
+@handles(inductor_prims.fma)
+def multiply_add(e, a, b, c):
+    """What Dynamo makes of `addcmul_` and `addcdiv_`. On the CPU PyTorch rounds the product, too."""
+    return binary(e, "add", binary(e, "mul", a, b, e.dtype), c, e.dtype)
 
 
 @handles(aten.div.Tensor, aten.div.Scalar, aten.true_divide.Tensor, aten.true_divide.Scalar)

@@ -4,10 +4,11 @@
 import math
 
 import torch
+from torch._prims_common import get_computation_dtype
 
 from .. import dtypes
 from ..dtypes import F32, is_narrow_float
-from .core import axis_of, handles
+from .core import axis_of, decomposes, handles
 
 aten = torch.ops.aten
 
@@ -90,58 +91,56 @@ def batch_norm(e, x, scale, bias, mean, variance, momentum, epsilon):
     return e.op("batch_norm", x, scale, bias, mean, variance, epsilon=float(epsilon)), *empty
 
 
-def by_batch(e, x, scale, bias, epsilon):
-    """x with each channel normalised by its own statistics, and the wide input's mean, variance and 1 / deviation."""
-    dtype = x.dtype
-    x = e.convert(x, F32 if is_narrow_float(dtype) else dtype)
-    axes = tuple(i for i in range(x.rank) if i != 1)
-    channels = (x.shape[1],)
-    mean = e.op("mean", x, axes=axes)
-    centred = e.op("sub", x, e.broadcast(mean, x.shape, (1,)))
-    variance = e.op("mean", e.op("mul", centred, centred), axes=axes)
-    rstd = e.op("rsqrt", e.op("add", variance, e.constant(epsilon, x.dtype, channels)))
-    result = e.op("mul", centred, e.broadcast(rstd, x.shape, (1,)))
-    for name, value in (("mul", scale), ("add", bias)):
-        if value is not None:
-            result = e.op(name, result, e.broadcast(e.convert(value, x.dtype), x.shape, (1,)))
-    return e.convert(result, dtype), mean, variance, rstd
+# Statistics of the batch are written out in PyTorch's language, before the graph of a training step is divided into forward and backward: the
+# backward pass may then compute normalised values again, where it keeps what was normalised anyway.
 
 
-def saved(e, *values):
-    return tuple(e.convert(v, dtypes.number(e.value[i].dtype)) for i, v in enumerate(values, 1))
+def by_batch(x, scale, bias, epsilon):
+    """x with each channel normalised by its own statistics, and these, wide: mean, variance and 1 / deviation, [channels] each."""
+    wide = x.to(get_computation_dtype(x.dtype))
+    axes = [axis for axis in range(x.dim()) if axis != 1]
+    mean = wide.mean(axes, keepdim=True)
+    centred = wide - mean
+    variance = (centred * centred).mean(axes, keepdim=True)
+    rstd = torch.rsqrt(variance + epsilon)
+    result = centred * rstd
+    if scale is not None:
+        result = result * scale.to(wide.dtype).reshape(mean.shape)
+    if bias is not None:
+        result = result + bias.to(wide.dtype).reshape(mean.shape)
+    return (result.to(x.dtype), *(value.flatten() for value in (mean, variance, rstd)))
 
 
-@handles(aten._native_batch_norm_legit.no_stats)
-def batch_norm_without_statistics(e, x, scale, bias, training, momentum, epsilon):
+def saved(x, parameters, *values):
+    """The statistics that the backward pass gets: on the CPU as narrow as x, unless parameters are wider."""
+    narrow = x.device.type == "cpu" and all(p is None or p.dtype == x.dtype for p in parameters)
+    return [value.to(x.dtype) if narrow else value for value in values]
+
+
+@decomposes(aten._native_batch_norm_legit.no_stats)
+def batch_norm_without_statistics(x, scale, bias, training, momentum, epsilon):
     """Batch norm without running statistics; instance norm arrives in this form."""
-    result, mean, _, rstd = by_batch(e, x, scale, bias, epsilon)
-    return (result, *saved(e, mean, rstd))
+    result, mean, _, rstd = by_batch(x, scale, bias, epsilon)
+    return (result, *saved(x, (scale, bias), mean, rstd))
 
 
-@handles(aten._native_batch_norm_legit_functional.default)
-def batch_norm_functional(e, x, scale, bias, running_mean, running_variance, training, momentum, epsilon):
+@decomposes(aten._native_batch_norm_legit_functional.default)
+def batch_norm_functional(x, scale, bias, running_mean, running_variance, training, momentum, epsilon):
     """Also returns the running statistics after this batch."""
     if not training:
-        results = batch_norm(e, x, scale, bias, running_mean, running_variance, momentum, epsilon)
+        results = aten._native_batch_norm_legit_no_training(x, scale, bias, running_mean, running_variance, momentum, epsilon)
         return (*results, running_mean, running_variance)
-    result, mean, variance, rstd = by_batch(e, x, scale, bias, epsilon)
-    count = x.elements // x.shape[1] if x.shape[1] else 0
-    unbiased = e.constant(count / (count - 1) if count > 1 else math.nan, variance.dtype, variance.shape)
-    fresh = mean, e.op("mul", variance, unbiased)
+    result, mean, variance, rstd = by_batch(x, scale, bias, epsilon)
+    count = x.numel() // x.shape[1] if x.shape[1] else 0
+    unbiased = variance * (count / (count - 1) if count > 1 else math.nan)
     running = [
-        moved(e, old, new, momentum) for old, new in zip((running_mean, running_variance), fresh)
+        (old.to(new.dtype) * (1.0 - momentum) + new * momentum).to(old.dtype)
+        for old, new in ((running_mean, mean), (running_variance, unbiased))
     ]
-    return (result, *saved(e, mean, rstd), *running)
+    return (result, *saved(x, (scale, bias, running_mean), mean, rstd), *running)
 
 
-def moved(e, old, new, momentum):
-    wide = e.convert(old, new.dtype)
-    kept = e.op("mul", wide, e.constant(1.0 - momentum, new.dtype, new.shape))
-    return e.convert(e.op("add", kept, e.op("mul", new, e.constant(momentum, new.dtype, new.shape))), old.dtype)
-
-
-@handles(aten._batch_norm_with_update_functional.default)
-def batch_norm_with_update(e, x, scale, bias, running_mean, running_variance, momentum, epsilon):
-    results = batch_norm_functional(e, x, scale, bias, running_mean, running_variance, True, momentum, epsilon)
-    reserve = e.constant(0, dtypes.number(e.value[3].dtype), tuple(e.value[3].shape)) if e.uses(3) else None
-    return (*results[:3], reserve, *results[3:])
+@decomposes(aten._batch_norm_with_update_functional.default)
+def batch_norm_with_update(x, scale, bias, running_mean, running_variance, momentum, epsilon):
+    results = batch_norm_functional(x, scale, bias, running_mean, running_variance, True, momentum, epsilon)
+    return (*results[:3], x.new_empty((0,), dtype=torch.uint8), *results[3:])

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Gradients of convolutions, which the language has as convolutions: by reversed weights (that of the input), and of
+// two tensors whose batches are their channels (that of the weights). oneDNN computes them from the tensors as they
+// lie, so that nothing is reversed, and layouts are those of the neighbours.
+#include "../device.hpp"
+#include "convolution.hpp"
+#include "question.hpp"
+
+#include <mortise/plugin.hpp>
+
+#include <algorithm>
+#include <numeric>
+
+namespace mortise::cpu {
+
+using memory = dnnl::memory;
+
+namespace {
+// What the library makes of a gradient. The arguments are x, the weights (or the result's gradient), and the result.
+struct GradientCall {
+  dnnl::primitive_desc_base description;
+  memory::desc x, weight, result;
+  std::vector<int> arguments;
+
+  bool isFast() const {
+    return description && std::string_view(description.impl_info_str()).find("ref") == std::string_view::npos;
+  }
+};
+} // namespace
+
+static memory::desc anyLayout(const memory::dims &extents, memory::data_type type) {
+  return memory::desc(extents, type, memory::format_tag::any);
+}
+
+template <typename Description>
+static Question<Description> questionOf(const memory::desc &x, const memory::desc &weight, const memory::desc &result,
+                                        std::initializer_list<const memory::dims *> parameters) {
+  Question<Description> question;
+  for (const memory::desc *layout : {&x, &weight, &result})
+    question.add(*layout);
+  for (const memory::dims *list : parameters)
+    question.add(*list);
+  return question;
+}
+
+static dnnl::primitive_attr attributes() {
+  dnnl::primitive_attr made;
+  made.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return made;
+}
+
+// A transposed convolution of stride 1, by the weights before they are reversed. Larger strides would leave out terms
+// that the language has: zeros times weights, which may be infinite.
+static GradientCall describeInput(const FixedConvolution &made) {
+  using Description = dnnl::deconvolution_forward::primitive_desc;
+  const size_t rank = made.dilations.size();
+  memory::dims low, high;
+  for (size_t i = 0; i < rank; ++i) {
+    const int64_t reach = (made.weightDims[made.weightDims.size() - rank + i] - 1) * (made.dilations[i] + 1);
+    low.push_back(reach - made.low[i]);
+    high.push_back(reach - made.high[i]);
+  }
+  const memory::desc x = anyLayout(made.xDims, made.type), weight = anyLayout(made.weightDims, made.type),
+                     result = anyLayout(made.resultDims, made.type);
+  auto question = questionOf<Description>(x, weight, result, {&made.strides, &made.dilations, &low, &high});
+  const Description found = question.answer([&]() -> Description {
+    return {engine(),
+            dnnl::prop_kind::forward_inference,
+            dnnl::algorithm::deconvolution_direct,
+            x,
+            weight,
+            result,
+            made.strides,
+            made.dilations,
+            low,
+            high,
+            attributes(),
+            true};
+  });
+  if (!found)
+    return {};
+  return {
+      found, found.src_desc(), found.weights_desc(), found.dst_desc(), {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}};
+}
+
+// The convolution runs over x with its channels as batch, by the result's gradient: its strides are the other one's
+// dilations, and the other way round. resultDims are those of the weights.
+static GradientCall describeWeights(const FixedConvolution &made) {
+  using Forward = dnnl::convolution_forward::primitive_desc;
+  using Description = dnnl::convolution_backward_weights::primitive_desc;
+  memory::dims strides, dilations, high;
+  for (size_t i = 0; i < made.strides.size(); ++i) {
+    strides.push_back(made.dilations[i] + 1);
+    dilations.push_back(made.strides[i] - 1);
+    high.push_back((made.weightDims[i + 2] - 1) * strides[i] + (made.resultDims[i + 2] - 1) * made.strides[i] + 1 -
+                   made.xDims[i + 2] - made.low[i]);
+  }
+  const memory::desc x = anyLayout(made.xDims, made.type), weight = anyLayout(made.weightDims, made.type),
+                     result = anyLayout(made.resultDims, made.type);
+  auto question = questionOf<Description>(x, weight, result, {&strides, &dilations, &made.low, &high});
+  const Description found = question.answer([&]() -> Description {
+    constexpr auto algorithm = dnnl::algorithm::convolution_direct;
+    const Forward forward(engine(), dnnl::prop_kind::forward_training, algorithm, x, result, weight, strides, dilations,
+                          made.low, high, attributes(), true);
+    if (!forward)
+      return {};
+    return {engine(), algorithm, x, result, weight, strides, dilations, made.low, high, forward, attributes(), true};
+  });
+  if (!found)
+    return {};
+  return {found,
+          found.src_desc(),
+          found.diff_dst_desc(),
+          found.diff_weights_desc(),
+          {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS}};
+}
+
+static View swapped(View view) {
+  std::swap(view.dims[0], view.dims[1]);
+  std::swap(view.strides[0], view.strides[1]);
+  return view;
+}
+
+static FixedConvolution inNumbers(const Convolution &claimed, memory::dims resultDims, const Values &values) {
+  if (claimed.gradient == Gradient::OfInput)
+    return fix(claimed, values(claimed.xView).dims, std::move(resultDims), values);
+  std::swap(resultDims[0], resultDims[1]);
+  FixedConvolution made = fix(claimed, values(claimed.xView).dims, std::move(resultDims), values);
+  made.flops *= static_cast<double>(made.weightDims[0]) / static_cast<double>(made.weightDims[1]); // sums over batches
+  return made;
+}
+
+static GradientCall describe(const FixedConvolution &made) {
+  return made.gradient == Gradient::OfInput ? describeInput(made) : describeWeights(made);
+}
+
+void addGradient(StepBuilder &builder, const Convolution &claimed) {
+  const std::span<const int64_t> resultDims = builder.extents(claimed.result);
+  const FixedConvolution made = inNumbers(claimed, {resultDims.begin(), resultDims.end()}, builder.values);
+  const GradientCall call = describe(made);
+  const bool ofInput = made.gradient == Gradient::OfInput;
+  const Operand x = inLayout(builder, made.x, builder.values(made.xView), call.x);
+  const Operand weight = ofInput ? makeWeights(builder, made, call.weight).first
+                                 : inLayout(builder, made.weight, builder.values(made.weightView), call.weight);
+  Operand target{builder.allocate(call.result.get_size()), 0, true};
+  Step &step = builder.addLibraryStep((ofInput ? "gradient of the input: " : "gradient of the weights: ") + title(made),
+                                      "onednn.convolution_gradient", call.description, call.arguments,
+                                      {call.x, call.weight, call.result}, {x, weight, target});
+  step.nodes = made.nodes;
+  step.flops = made.flops;
+  if (ofInput) {
+    builder.memoryOf(made.target).blocked = target.buffer;
+    builder.memoryOf(made.target).layout = call.result;
+    return;
+  }
+  target.written = false;
+  memory::dims strides = denseStrides(made.resultDims);
+  if (made.target == made.result) { // which has inputs and outputs the other way round
+    strides = denseStrides({resultDims.begin(), resultDims.end()});
+    std::swap(strides[0], strides[1]);
+  }
+  builder.reorder("gradient", call.result, target, memory::desc(made.resultDims, made.type, strides),
+                  builder.write(made.target));
+}
+
+// ---- Claims
+
+static std::vector<int64_t> counted(int64_t from, size_t count) {
+  std::vector<int64_t> list(count);
+  std::iota(list.begin(), list.end(), from);
+  return list;
+}
+
+static bool readGradientOfInput(Claims &claims, Convolution &made) {
+  const MortiseNode *reverse = claims.facts.value(made.weight).producer;
+  if (!reverse || !isOp(*reverse, "mortise.reverse") || claims.facts.isConstant(made.weight) ||
+      !std::ranges::equal(intsAttribute(*reverse, "axes"), counted(2, made.strides.size())) ||
+      !std::ranges::all_of(made.strides, [](int64_t stride) { return stride == 1; }))
+    return false;
+  if (claims.facts.soleUser(made.weight))
+    made.nodes.push_back(reverse->index);
+  made.weight = reverse->operands[0]->index;
+  made.xView = readable(claims, made.x);
+  made.weightView = readable(claims, made.weight);
+  made.gradient = Gradient::OfInput;
+  return true;
+}
+
+// x and the gradient of what x gave lie with batch and channels exchanged, and the sums are over more places than there
+// are results for.
+static bool readGradientOfWeights(Claims &claims, Convolution &made) {
+  const Values &sample = claims.facts.sample;
+  const View x = swapped(claims.viewOf(made.x)), weight = swapped(claims.viewOf(made.weight));
+  const FixedView taps = sample(weight);
+  const std::vector<int64_t> result = sample(claims.facts.extents(made.result));
+  int64_t terms = 1, results = 1;
+  for (size_t i = 2; i < result.size(); ++i)
+    terms *= taps.dims[i], results *= result[i];
+  if (made.groups != 1 || !isDense(x) || !isDense(weight) || taps.dims[0] == 1 || taps.dims[1] == 1 || terms < results)
+    return false;
+  made.xView = x, made.weightView = weight;
+  made.gradient = Gradient::OfWeights;
+  const MortiseNode *user = claims.facts.soleUser(made.result);
+  std::vector<int64_t> exchanged = counted(0, result.size());
+  std::swap(exchanged[0], exchanged[1]);
+  if (user && isOp(*user, "mortise.transpose") && std::ranges::equal(intsAttribute(*user, "permutation"), exchanged)) {
+    made.nodes.push_back(user->index);
+    made.target = user->results[0]->index;
+  }
+  return true;
+}
+
+// Before anyone asks for views behind a gradient of weights, which has memory of its own as it is wanted.
+Result<void> claimConvolutionGradients(Claims &claims) {
+  for (size_t i = 0; i < claims.facts.graph.node_count; ++i) {
+    const MortiseNode &node = *claims.facts.graph.nodes[i];
+    if (!isOp(node, "mortise.convolution"))
+      continue;
+    const Convolution alone = readConvolution(claims, node);
+    const std::vector<int64_t> result = claims.facts.sample(claims.facts.extents(alone.result));
+    for (auto *read : {readGradientOfInput, readGradientOfWeights}) {
+      Convolution made = alone;
+      if (elementCount(result) == 0 || !read(claims, made) ||
+          !describe(inNumbers(made, {result.begin(), result.end()}, claims.facts.sample)).isFast())
+        continue;
+      if (made.target != made.result)
+        claims.layout.makeDense(made.target);
+      std::sort(made.nodes.begin(), made.nodes.end());
+      for (uint32_t taken : made.nodes)
+        claims.take(*claims.facts.graph.nodes[taken]);
+      Unit unit;
+      unit.nodes = made.nodes;
+      unit.reads = {made.xView.base, made.weightView.base};
+      unit.writes = {made.target};
+      unit.work = std::move(made);
+      claims.units.push_back(std::move(unit));
+      break;
+    }
+  }
+  return {};
+}
+
+} // namespace mortise::cpu
