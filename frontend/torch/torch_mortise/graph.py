@@ -12,7 +12,7 @@ import threading
 import torch
 import torch.fx
 
-from . import _library, complex_pairs, dtypes, fallback, places, repeats, report, sizes
+from . import _library, complex_pairs, dtypes, fallback, places, repeats, report, sizes, subgraphs
 from .errors import INTERNAL, UNSUPPORTED, MortiseError
 from .importer import HANDLERS, unsupported_reason, vendor
 from .importer.shape import VIEWS
@@ -124,6 +124,7 @@ class CompiledGraph:
     def __init__(self, module, name, static_inputs, options, limit, repeat=True, verify=0.0):
         self.module, self.name, self.options, self.limit, self.repeat = module, name, options, limit, repeat
         self.notes = []  # of the whole graph; regions have their own
+        subgraphs.inline(module)
         complex_pairs.rewrite(module)
         nodes = self.nodes = list(module.graph.nodes)
         self.placeholders = [n for n in nodes if n.op == "placeholder"]
