@@ -332,18 +332,3 @@ def test_flex_attention(compile_for, causal):
         warnings.simplefilter("ignore")
         assert_same(compile_for(f)(q, k, v), f(q, k, v))
     assert all(eager().values())
-
-
-# ---- modes of the program ----------------------------------------------------------------------------
-
-
-def test_deterministic_algorithms(compile_for):
-    def f(x, index, source):
-        return x.index_add(0, index, source).relu()
-
-    arguments = torch.randn(5, 4), torch.tensor([0, 0, 3]), torch.randn(3, 4)
-    torch.use_deterministic_algorithms(True)
-    try:
-        check(compile_for(f), f, *arguments)
-    finally:
-        torch.use_deterministic_algorithms(False)

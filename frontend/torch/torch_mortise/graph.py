@@ -4,6 +4,7 @@
 import concurrent.futures
 import functools
 import logging
+import math
 import operator
 import os
 import re
@@ -36,6 +37,17 @@ CREATION = {
 }
 
 
+_compiler = None
+
+
+def compiler():
+    """The thread that compiles beside calls that run in eager."""
+    global _compiler
+    if _compiler is None:
+        _compiler = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="mortise compile")
+    return _compiler
+
+
 _binder = None
 
 
@@ -55,12 +67,12 @@ def tell_failure(future):
         log.error("binding ahead of the first call failed", exc_info=future.exception())
 
 
-def forget_binder():
-    global _binder
-    _binder = None
+def forget_threads():
+    global _binder, _compiler
+    _binder = _compiler = None
 
 
-os.register_at_fork(after_in_child=forget_binder)  # a child has no such thread
+os.register_at_fork(after_in_child=forget_threads)  # a child has no such threads
 
 
 def is_tensor(node):
@@ -77,6 +89,8 @@ class Partition:
         self.segments = {}
         self.segment_of = {}
         self.floating = set()
+        self.in_order = graph.own.fallback_random  # whether eager has to draw random numbers in the order of the graph
+        self.last_draw = 1
         if not graph.reasons:
             self.segments[0] = list(graph.computed)
             return
@@ -102,6 +116,8 @@ class Partition:
             segment = 1 if eager else 0
             for at in below:
                 segment = max(segment, at if at % 2 == segment % 2 else at + 1)
+            if eager and self.in_order and draws(node):
+                segment = self.last_draw = max(segment, self.last_draw)
         self.segment_of[node] = segment
         self.segments.setdefault(segment, []).append(node)
 
@@ -121,8 +137,9 @@ class Partition:
 class CompiledGraph:
     """What became of a graph. `entry()` is what PyTorch calls."""
 
-    def __init__(self, module, name, static_inputs, options, limit, repeat=True, verify=0.0):
-        self.module, self.name, self.options, self.limit, self.repeat = module, name, options, limit, repeat
+    def __init__(self, module, name, static_inputs, own):
+        """`own`: the Options (options.py)."""
+        self.module, self.name, self.own, self.options = module, name, own, own.session
         self.notes = []  # of the whole graph; regions have their own
         subgraphs.inline(module)
         complex_pairs.rewrite(module)
@@ -139,7 +156,7 @@ class CompiledGraph:
         self.constants = {n for n in self.constants if isinstance(n.meta.get("val"), torch.Tensor)}
         # The nodes that programs or eager compute, in order.
         self.computed = dict.fromkeys(n for n in nodes if n.op == "call_function" and n not in self.mutations and is_tensor(n))
-        self.runs = repeats.find(list(self.computed), roles(self.constants, self.attributes, mutated)) if repeat else []
+        self.runs = repeats.find(list(self.computed), roles(self.constants, self.attributes, mutated)) if own.repeat_layers else []
         # Nodes of further copies of equal layers -> the node that stands for each.
         self.models = repeats.models(list(self.computed), self.runs)
         self.surveyed = [n for n in nodes if n not in self.models]
@@ -148,13 +165,14 @@ class CompiledGraph:
         self.reasons = {}  # node -> why it runs in eager; "" for a part of another node's result
         self.whole_reason = None  # why no operator of this graph can be compiled
         self.lock = threading.Lock()
-        if verify and any(map(draws, self.computed)):
+        leaves_out = own.verify and any(map(draws, self.computed))
+        if leaves_out:
             self.note("verify leaves this graph out: eager would draw other random numbers")
-            verify = 0.0
-        self.verifier = Verifier(verify)
+        self.verifier = Verifier(0.0 if leaves_out else own.verify)
         self.find_reasons()
         self.recompiled = sizes.recompile_reason()
-        self.prepare()
+        self.pending = None  # the compilation, while another thread is at it and calls run in eager
+        self.compile_first()
         self.wall_s = 0.0  # of the backend's call, measured by the code that makes the graph
 
     @functools.cached_property
@@ -184,13 +202,18 @@ class CompiledGraph:
             if known and not self.whole_reason and plain[node] and all([plain[self.models.get(n, n)] for n in sources]):
                 continue
             values = (self.unsupported_value(n) for n in [node, *sources])
-            lacking = None if known else vendor.refusal(target, self.options) or unsupported_reason(node)
+            lacking = None if known else self.unknown_reason(node)
             reason = self.whole_reason or lacking or next(filter(None, values), None)
             if reason:
                 self.reasons[node] = reason
         if self.reasons:
             self.reasons.update({node: self.reasons[model] for node, model in self.models.items() if model in self.reasons})
             self.spread_to_getitem()
+
+    def unknown_reason(self, node):
+        if self.own.fallback_random and draws(node):
+            return "fallback_random: eager draws the random numbers"
+        return vendor.refusal(node.target, self.options) or unsupported_reason(node)
 
     def unsupported_value(self, node):
         values = node.meta.get("val")
@@ -209,6 +232,45 @@ class CompiledGraph:
         for node in self.nodes:
             if node.target is operator.getitem and node.args[0] in self.reasons:
                 self.reasons[node] = ""  # it runs with its source and is not listed
+
+    def compile_first(self):
+        """The first compilation. With the option compile_timeout another thread does it, and calls that come before its end run in
+        eager; on_failure says whether a failure or a late end is an error."""
+        try:
+            if self.own.compile_timeout == math.inf:
+                return self.prepare()
+            self.pending = compiler().submit(self.prepare)
+            self.pending.result(self.own.compile_timeout)
+            self.pending = None
+        except concurrent.futures.TimeoutError:
+            late = f"the compilation takes more than compile_timeout = {self.own.compile_timeout:g} s"
+            if not self.own.eager_on_failure:
+                raise MortiseError(UNSUPPORTED, f'{self.name}: {late}; allow it more, or use on_failure = "eager"') from None
+            if self.own.compile_timeout:
+                self.note(f"{late}; calls run in eager until it ends")
+        except Exception as error:
+            self.failed(error)
+
+    def failed(self, error):
+        self.pending = None
+        if not self.own.eager_on_failure:
+            raise error
+        self.roll_back(f"the compilation failed: {type(error).__name__}: {' '.join(str(error).split())}")
+
+    def is_pending(self):
+        """Whether the compilation is still under way on another thread."""
+        pending = self.pending
+        if pending is None:
+            return False
+        if not pending.done():
+            return True
+        with self.lock:
+            if self.pending is None:  # another thread was faster
+                return False
+            error, self.pending = pending.exception(), None
+        if error is not None:
+            self.failed(error)
+        return False
 
     def prepare(self):
         """Partitions and compiles. Nodes that the importer or the compiler refuses move to eager, and the graph is partitioned again."""
@@ -246,7 +308,8 @@ class CompiledGraph:
             refused.setdefault(refusal.location, {})[str(refusal)] = None  # a set in order, because ops may share a location
         nodes = [n for n in region.nodes if n.name in refused]
         if not nodes:
-            if error.code != UNSUPPORTED or _library.setting(self.options, "require"):
+            is_failure = error.code != UNSUPPORTED and not self.own.eager_on_failure
+            if is_failure or _library.setting(self.options, "require"):
                 raise error
             nodes = region.nodes
         for node in nodes:
@@ -256,7 +319,7 @@ class CompiledGraph:
     def bind_ahead(self, traced):
         """Starts to bind the weights on another thread, beside what PyTorch does between this compilation and the first call. `traced`: the
         tensors that Dynamo traced with. A call that passes others, or changed ones, binds them itself."""
-        if self.key or len(traced) != len(self.placeholders):
+        if self.key or self.pending or len(traced) != len(self.placeholders):
             return
         weights = {n: t for n, t in zip(self.placeholders, traced, strict=True) if n in self.constants and is_real(t)}
         for region in self.regions:
@@ -283,8 +346,8 @@ class CompiledGraph:
         self.spread_to_getitem()
 
     def region(self, name, nodes, arguments, read, wanted, states):
-        own = self.constants, self.key, self.attributes, self.options, self.limit
-        runs = [] if not self.repeat else self.runs if len(nodes) == len(self.computed) else None
+        own = self.constants, self.key, self.attributes, self.options, self.own.specialize_limit
+        runs = [] if not self.own.repeat_layers else self.runs if len(nodes) == len(self.computed) else None
         made = Region(name, nodes, arguments, read, wanted, states, *own, runs)
         self.regions.append(made)
         return made
@@ -392,6 +455,9 @@ class CompiledGraph:
 
     def run(self, entry, arguments):
         """Results. Where one program serves the next call, too, `entry` calls it by itself from now on."""
+        if self.is_pending():
+            results = self.module(*arguments)
+            return list(results) if isinstance(results, (tuple, list)) else [results]
         key = self.key.read(arguments) if self.key.sources else ()
         if report.collecting:
             report.collect(self, key)

@@ -57,7 +57,8 @@ def profiling():
 def _entry(graph, key):
     programs, handles, notes = [], [], list(graph.notes)
     numbers = collections.Counter()
-    for region in graph.regions:
+    pending = graph.is_pending()
+    for region in () if pending else graph.regions:
         notes += region.notes
         for found in region.programs(key):
             if isinstance(found.program, NoProgram):
@@ -66,12 +67,14 @@ def _entry(graph, key):
                 numbers[name] += found.record[name]
             programs.append(json.loads(found.program.report()))
             handles.append(found.program.handle)
-    eager = [{"node": n.name, "op": str(n.target), "site": site(n), "reason": r} for n, r in graph.eager_nodes()]
+    reasons = [] if pending else graph.eager_nodes()
+    eager = [{"node": n.name, "op": str(n.target), "site": site(n), "reason": r} for n, r in reasons]
     total = graph.operator_count()
     return {
         "name": graph.name,
         "symbols": graph.key.described(key),
         "recompiled": graph.recompiled,
+        "pending": pending,
         "operators": total,
         "coverage": (total - len(eager)) / total if total else 1.0,
         "eager": eager,
@@ -97,7 +100,8 @@ def _pairs():
     for reference in _recent:
         graph = reference()
         if graph is not None:
-            keys = {k: None for region in graph.regions for k in list(region.specialisations)} or {(): None}
+            regions = () if graph.is_pending() else graph.regions
+            keys = {k: None for region in regions for k in list(region.specialisations)} or {(): None}
             pairs += [(graph, key) for key in keys]
     return pairs
 
@@ -105,7 +109,8 @@ def _pairs():
 def last_report():
     """A dictionary: {"coverage", "operators", "placement": {device: operators}, "time_share": {lowering: share}, "memory":
     {"output_pool_bytes", ...}, "graphs": [...]}, one graph for each compiled specialisation; `program` in it is the C API's report.
-    `recompiled` says why Dynamo traced the function of a graph anew, None for the first trace.
+    `recompiled` says why Dynamo traced the function of a graph anew, None for the first trace; `pending` whether a graph's first
+    compilation is still under way (the option compile_timeout).
     "memory" describes the process: bytes that the pool of results keeps, those that are idle now, its blocks, hits and misses."""
     graphs = [_entry(graph, key) for graph, key in _pairs()]
     total = sum(g["operators"] for g in graphs)
