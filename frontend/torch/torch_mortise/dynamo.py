@@ -11,6 +11,7 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.schemas import SubclassCreationMeta
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch.utils.checkpoint import CheckpointPolicy
 
 from . import _library, region, report, saved, sizes
 from . import options as door_options
@@ -27,6 +28,14 @@ def compile_training(own, name, module, _):
     report.compiled(graph)
     graph.wall_s = time.perf_counter() - started
     return graph.entry()
+
+
+def partition(joint, *arguments, **keywords):
+    """PyTorch's partition into forward and backward graph. Keys of random numbers are saved, also inside checkpoints, whose backward pass
+    then draws the same numbers in its program; PyTorch would save the generator's state, and set it around a piece in eager."""
+    for node in joint.graph.find_nodes(op="call_function", target=torch.ops.mortise.seed.default):
+        node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+    return min_cut_rematerialization_partition(joint, *arguments, **keywords)
 
 
 # What AOTAutograd's runtime wrapper acts on in the metadata of an inference graph (torch/_functorch/_aot_autograd/runtime_wrappers.py).
@@ -100,7 +109,7 @@ def backend(module, inputs, *, mode=None, options=None):
         fw_compiler=functools.partial(compile_training, own, f"{name}_forward"),
         bw_compiler=functools.partial(compile_training, own, f"{name}_backward"),
         inference_compiler=functools.partial(compile_inference, own, name, inputs, time.perf_counter() - started, entries, is_saved),
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=partition,
         decompositions=table,
         keep_inference_input_mutations=True,
     )

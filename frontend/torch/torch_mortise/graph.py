@@ -2,6 +2,7 @@
 """One FX graph from AOTAutograd: which nodes become programs, which run in eager and why, and the call."""
 
 import concurrent.futures
+import contextlib
 import functools
 import logging
 import math
@@ -12,6 +13,7 @@ import threading
 
 import torch
 import torch.fx
+from torch._guards import detect_fake_mode
 
 from . import _library, complex_pairs, dtypes, fallback, places, repeats, report, sizes, subgraphs
 from .errors import INTERNAL, UNSUPPORTED, MortiseError
@@ -78,6 +80,17 @@ os.register_at_fork(after_in_child=forget_threads)  # a child has no such thread
 def is_tensor(node):
     value = node.meta.get("val")
     return isinstance(value, (torch.Tensor, tuple, list))
+
+
+def give_values(nodes):
+    """PyTorch's partition wraps operators that draw random numbers inside checkpoints, and gives these nodes no values."""
+    lacking = [n for n in nodes if n.op == "call_function" and isinstance(n.target, torch._ops.HigherOrderOperator) and "val" not in n.meta]
+    if not lacking:
+        return
+    with detect_fake_mode([n.meta.get("val") for n in nodes]) or contextlib.nullcontext():
+        for node in lacking:
+            arguments = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
+            node.meta["val"] = node.target(*arguments[0], **arguments[1])
 
 
 class Partition:
@@ -150,6 +163,7 @@ class CompiledGraph:
         self.attributes = {n: getattr_path(module, n.target) for n in nodes if n.op == "get_attr"}
         for node, tensor in self.attributes.items():
             node.meta.setdefault("val", tensor)
+        give_values(nodes)
         self.mutations = {n: (n.args[0], n.args[1]) for n in nodes if n.target is aten.copy_.default and n.args[0].op == "placeholder"}
         mutated = {target for target, _ in self.mutations.values()}
         self.constants = {self.placeholders[i] for i in static_inputs if i < len(self.placeholders)} - mutated
