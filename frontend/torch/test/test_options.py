@@ -138,7 +138,7 @@ class Stuck:
         self.go, self.error, prepare = threading.Event(), error, CompiledGraph.prepare
 
         def waiting(graph):
-            if not graph.whole_reason and not any(graph.reasons.values()):
+            if not any(graph.reasons.values()):
                 assert self.go.wait(60)
                 if self.error:
                     raise self.error

@@ -14,6 +14,7 @@ import threading
 import torch
 import torch.fx
 from torch._guards import detect_fake_mode
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from . import _library, complex_pairs, dtypes, fallback, places, repeats, report, sizes, subgraphs
 from .errors import INTERNAL, UNSUPPORTED, MortiseError
@@ -21,7 +22,7 @@ from .importer import HANDLERS, unsupported_reason, vendor
 from .importer.shape import VIEWS
 from .region import NoProgram, Region, roles
 from .region_import import NodeUnsupported
-from .symbols import Key, needed_symbols
+from .symbols import SYMBOLIC, Key, needed_symbols, readable
 from .verify import Verifier, draws
 
 log = logging.getLogger("torch_mortise")
@@ -80,6 +81,29 @@ os.register_at_fork(after_in_child=forget_threads)  # a child has no such thread
 def is_tensor(node):
     value = node.meta.get("val")
     return isinstance(value, (torch.Tensor, tuple, list))
+
+
+def is_operator(node):
+    """Whether reports list and count the node: no part of another one's result, and no arithmetic or check of numbers."""
+    return node.target is not operator.getitem and (is_tensor(node) or node.target is aten._local_scalar_dense.default)
+
+
+def of_data(nodes):
+    """The nodes whose values or shapes depend on data: {node: a set of symbols that no argument gives}. What checks such symbols is among
+    them, and has no value."""
+    given = readable([n.meta.get("val") for n in nodes if n.op == "placeholder"])
+    symbols = {n: unbacked_symbols(n.meta.get("val")) - given for n in nodes if n.op == "call_function"}
+    for node in symbols:
+        if node.meta.get("val") is None:
+            symbols[node] = set().union(*[symbols.get(source, ()) for source in node.all_input_nodes])
+    return {node: found for node, found in symbols.items() if found}
+
+
+def unbacked_symbols(value):
+    if isinstance(value, (tuple, list)):
+        return set().union(*map(unbacked_symbols, value))
+    is_symbolic = value._has_symbolic_sizes_strides if isinstance(value, torch.Tensor) else isinstance(value, SYMBOLIC)
+    return free_unbacked_symbols(value) if is_symbolic else set()
 
 
 def give_values(nodes):
@@ -168,16 +192,18 @@ class CompiledGraph:
         mutated = {target for target, _ in self.mutations.values()}
         self.constants = {self.placeholders[i] for i in static_inputs if i < len(self.placeholders)} - mutated
         self.constants = {n for n in self.constants if isinstance(n.meta.get("val"), torch.Tensor)}
+        self.of_data = of_data(nodes)
         # The nodes that programs or eager compute, in order.
-        self.computed = dict.fromkeys(n for n in nodes if n.op == "call_function" and n not in self.mutations and is_tensor(n))
+        self.computed = dict.fromkeys(
+            n for n in nodes if n.op == "call_function" and n not in self.mutations and (is_tensor(n) or n in self.of_data)
+        )
         self.runs = repeats.find(list(self.computed), roles(self.constants, self.attributes, mutated)) if own.repeat_layers else []
         # Nodes of further copies of equal layers -> the node that stands for each.
         self.models = repeats.models(list(self.computed), self.runs)
         self.surveyed = [n for n in nodes if n not in self.models]
         sizes.settle(self.surveyed)
         self.key = Key(self.placeholders, needed_symbols(self.surveyed, self.outputs))
-        self.reasons = {}  # node -> why it runs in eager; "" for a part of another node's result
-        self.whole_reason = None  # why no operator of this graph can be compiled
+        self.reasons = {}  # node -> why it runs in eager; "" for what is not listed (is_operator)
         self.lock = threading.Lock()
         leaves_out = own.verify and any(map(draws, self.computed))
         if leaves_out:
@@ -197,8 +223,6 @@ class CompiledGraph:
     # ---- what runs where ------------------------------------------------------------------------
 
     def find_reasons(self):
-        if self.key.unknown:
-            self.whole_reason = f"shapes that depend on data ({', '.join(sorted(map(str, self.key.unknown)))})"
         handled = {}
         plain = {}  # node -> whether programs support the kind of its value
         for node in self.surveyed:
@@ -213,13 +237,15 @@ class CompiledGraph:
                 known = target in HANDLERS or target is operator.getitem or vendor.refusal(target, self.options) == ""
                 handled[id(target)] = known
             sources = node.all_input_nodes
-            if known and not self.whole_reason and plain[node] and all([plain[self.models.get(n, n)] for n in sources]):
+            symbols = self.of_data and set().union(*[self.of_data.get(n, ()) for n in [node, *sources]])
+            if known and not symbols and plain[node] and all([plain[self.models.get(n, n)] for n in sources]):
                 continue
             values = (self.unsupported_value(n) for n in [node, *sources])
+            depends = f"shapes or numbers that depend on data ({', '.join(sorted(map(str, symbols)))})" if symbols else None
             lacking = None if known else self.unknown_reason(node)
-            reason = self.whole_reason or lacking or next(filter(None, values), None)
+            reason = depends or lacking or next(filter(None, values), None)
             if reason:
-                self.reasons[node] = reason
+                self.reasons[node] = reason if is_operator(node) else ""
         if self.reasons:
             self.reasons.update({node: self.reasons[model] for node, model in self.models.items() if model in self.reasons})
             self.spread_to_getitem()
@@ -404,7 +430,9 @@ class CompiledGraph:
                 for node in self.partition.with_floating(later, [])
                 for s in self.sources[node]
             }
-            wanted = [n for n in nodes if isinstance(n.meta.get("val"), torch.Tensor) and (n in readers or n in needed_later)]
+            # Numbers that depend on data are passed as tensors are; others come from shapes.
+            passed = (n for n in nodes if isinstance(n.meta.get("val"), torch.Tensor) or n in self.of_data)
+            wanted = [n for n in passed if n in readers or n in needed_later]
             if number % 2 == 0:
                 states = {t: s for t, s in self.mutations.values() if handled.get(t) == number}
                 self.add_program(number, self.partition.with_floating(nodes, wanted), wanted, states)
@@ -459,7 +487,7 @@ class CompiledGraph:
         """Runs the whole graph in eager from now on."""
         self.note(f"{reason}; the graph runs in eager from now on (the option save_graphs keeps it for `mortise reduce`)")
         with self.lock:
-            self.reasons.update(dict.fromkeys((n for n in self.computed if n.target is not operator.getitem), reason))
+            self.reasons.update({n: reason if is_operator(n) else "" for n in self.computed if n.target is not operator.getitem})
             self.spread_to_getitem()
             self.prepare()
 
@@ -558,7 +586,7 @@ class CompiledGraph:
         return any(number % 2 == 0 for number in self.partition.segments)
 
     def operator_count(self):
-        return sum(n.target is not operator.getitem for n in self.computed)
+        return sum(map(is_operator, self.computed))
 
 
 def without_modes(function):

@@ -26,6 +26,16 @@ def shape_symbols(value):
     return symbols_of(value.shape if isinstance(value, torch.Tensor) else (value,))
 
 
+def parts_of(value):
+    """(dimension, part) of a tensor's shape; (None, number) for a number."""
+    return enumerate(value.shape) if isinstance(value, torch.Tensor) else [(None, value)]
+
+
+def readable(values):
+    """The symbols that these arguments of a graph give."""
+    return {part.node.expr for value in values for _, part in parts_of(value) if isinstance(part, SYMBOLIC) and part.node.expr.is_Symbol}
+
+
 def needed_symbols(nodes, results):
     """The symbols that a graph's results depend on. Symbols that occur only in the strides and offsets of inputs are left out, because an
     input whose layout differs from the expected one is copied."""
@@ -107,8 +117,7 @@ class Key:
             self.ranges = [(*narrowed(self.environment, s), steps.get(s, 1)) for s, _, _ in self.sources]
 
     def _add(self, value, position, needed, known):
-        parts = enumerate(value.shape) if isinstance(value, torch.Tensor) else [(None, value)]
-        for dimension, part in parts:
+        for dimension, part in parts_of(value):
             if isinstance(part, SYMBOLIC):
                 symbol = part.node.expr
                 if symbol in needed and symbol not in known:
