@@ -18,6 +18,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from . import _library, complex_pairs, dtypes, fallback, places, repeats, report, sizes, subgraphs
 from .errors import INTERNAL, UNSUPPORTED, MortiseError
+from .extents import NeedsNumbers
 from .importer import HANDLERS, unsupported_reason, vendor
 from .importer.shape import VIEWS
 from .region import NoProgram, Region, roles
@@ -197,12 +198,14 @@ class CompiledGraph:
         self.computed = dict.fromkeys(
             n for n in nodes if n.op == "call_function" and n not in self.mutations and (is_tensor(n) or n in self.of_data)
         )
-        self.runs = repeats.find(list(self.computed), roles(self.constants, self.attributes, mutated)) if own.repeat_layers else []
+        repeat = own.repeat_layers and not self.of_data  # each use of such a symbol reads a tensor of its own layer
+        self.runs = repeats.find(list(self.computed), roles(self.constants, self.attributes, mutated)) if repeat else []
         # Nodes of further copies of equal layers -> the node that stands for each.
         self.models = repeats.models(list(self.computed), self.runs)
         self.surveyed = [n for n in nodes if n not in self.models]
         sizes.settle(self.surveyed)
         self.key = Key(self.placeholders, needed_symbols(self.surveyed, self.outputs))
+        self.givers = {}  # symbol that depends on data -> a tensor that eager computes, with a dimension of this size
         self.reasons = {}  # node -> why it runs in eager; "" for what is not listed (is_operator)
         self.lock = threading.Lock()
         leaves_out = own.verify and any(map(draws, self.computed))
@@ -237,18 +240,29 @@ class CompiledGraph:
                 known = target in HANDLERS or target is operator.getitem or vendor.refusal(target, self.options) == ""
                 handled[id(target)] = known
             sources = node.all_input_nodes
-            symbols = self.of_data and set().union(*[self.of_data.get(n, ()) for n in [node, *sources]])
-            if known and not symbols and plain[node] and all([plain[self.models.get(n, n)] for n in sources]):
+            depends = self.depends_on_data(node) if self.of_data else None
+            if known and not depends and plain[node] and all([plain[self.models.get(n, n)] for n in sources]):
                 continue
             values = (self.unsupported_value(n) for n in [node, *sources])
-            depends = f"shapes or numbers that depend on data ({', '.join(sorted(map(str, symbols)))})" if symbols else None
             lacking = None if known else self.unknown_reason(node)
             reason = depends or lacking or next(filter(None, values), None)
             if reason:
                 self.reasons[node] = reason if is_operator(node) else ""
+            if node in self.reasons or sources and target is operator.getitem and sources[0] in self.reasons:
+                for symbol in readable([node.meta.get("val")]) if node in self.of_data and is_tensor(node) else ():
+                    self.givers.setdefault(symbol, node)
         if self.reasons:
             self.reasons.update({node: self.reasons[model] for node, model in self.models.items() if model in self.reasons})
             self.spread_to_getitem()
+
+    def depends_on_data(self, node):
+        """Why a node with symbols that depend on data runs in eager: it is the first with such a symbol, or no tensor from eager gives
+        the symbol. A program reads it from the shape of such a tensor, which the node therefore has among its sources."""
+        symbols = set().union(*[self.of_data.get(n, ()) for n in [node, *self.sources[node]]])
+        if symbols and symbols <= self.givers.keys() and is_tensor(node):
+            self.sources[node] = list(dict.fromkeys([*self.sources[node], *(self.givers[s] for s in symbols)]))
+            return None
+        return f"shapes or numbers that depend on data ({', '.join(sorted(map(str, symbols)))})" if symbols else None
 
     def unknown_reason(self, node):
         if self.own.fallback_random and draws(node):
@@ -324,7 +338,9 @@ class CompiledGraph:
                 else:
                     self.prepare_steps()
                 for region in self.regions:
-                    if self.key:
+                    if region.key is not self.key:
+                        self.compile_of_data(region)
+                    elif self.key:
                         region.compile_ahead()
                     else:
                         self.compile(region, ())
@@ -339,6 +355,24 @@ class CompiledGraph:
             return region.specialisation(key)
         except MortiseError as error:
             self.refuse_uncompiled(region, error)
+
+    def compile_of_data(self, region):
+        """Compiles for all sizes, or moves nodes whose sizes depend on data to eager: there may be other sizes in each call."""
+        nodes = [n for n in region.nodes if n in self.of_data]
+        try:
+            if region.key.unknown:
+                raise NeedsNumbers(f"no tensor has the size {min(map(str, region.key.unknown))}")
+            region.compile_ahead(required=True)
+        except NodeUnsupported as error:
+            nodes, reason = [error.node], error.reason
+        except (NeedsNumbers, MortiseError) as error:
+            reason = str(error)
+        else:
+            return
+        reason = f"for sizes that depend on data: {reason}"
+        for node in nodes:
+            self.refuse(node, reason)
+        raise NodeUnsupported(nodes[-1], reason)
 
     def refuse_uncompiled(self, region, error):
         """Moves nodes that no device takes to eager: the nodes that the error lists, or the whole region when a plugin could not compile
@@ -386,7 +420,9 @@ class CompiledGraph:
         self.spread_to_getitem()
 
     def region(self, name, nodes, arguments, read, wanted, states):
-        own = self.constants, self.key, self.attributes, self.options, self.own.specialize_limit
+        has_own = any(n in self.of_data for n in nodes)
+        key = Key(arguments, needed_symbols([*arguments, *nodes], wanted)) if has_own else self.key
+        own = self.constants, key, self.attributes, self.options, self.own.specialize_limit
         runs = [] if not self.own.repeat_layers else self.runs if len(nodes) == len(self.computed) else None
         made = Region(name, nodes, arguments, read, wanted, states, *own, runs)
         self.regions.append(made)
@@ -565,7 +601,10 @@ class CompiledGraph:
         for step, inputs, wanted in self.steps:
             values = [value(n) for n in inputs]
             try:
-                results = step(values, key, bool(report.collecting)) if isinstance(step, Region) else step(*values)
+                if isinstance(step, Region):
+                    results = step(values, key if step.key is self.key else step.key.read(values), bool(report.collecting))
+                else:
+                    results = step(*values)
             except (NodeUnsupported, MortiseError) as error:
                 error.too_late = updated
                 raise

@@ -225,11 +225,14 @@ class Region:
                 pass
         return found
 
-    def compile_for_all(self):
-        """The specialisation for all shapes. None: the region is compiled for each shape from now on, and a note gives the reason."""
+    def compile_for_all(self, required=False):
+        """The specialisation for all shapes. None: the region is compiled for each shape from now on, and a note gives the reason. Raises
+        it if the specialisation is `required`."""
         try:
             return Specialisation(self, None)
         except (NeedsNumbers, NodeUnsupported, MortiseError) as error:
+            if required:
+                raise
             self.for_all = False
             self.note(f"compiled for each shape, not for all: {error}")
             return None
@@ -238,10 +241,10 @@ class Region:
         """Whether a program for these numbers exists."""
         return (None if self.for_all else key) in self.specialisations
 
-    def compile_ahead(self):
+    def compile_ahead(self, required=False):
         """Compiles for all shapes, before the first call gives shapes."""
         with self.lock, torch._subclasses.fake_tensor.unset_fake_temporarily():
-            if self.for_all and (found := self.compile_for_all()) is not None:
+            if self.for_all and (found := self.compile_for_all(required)) is not None:
                 self.specialisations[None] = found
 
     def specialise(self, wanted, key):

@@ -100,7 +100,7 @@ def _pairs():
     for reference in _recent:
         graph = reference()
         if graph is not None:
-            regions = () if graph.is_pending() else graph.regions
+            regions = [] if graph.is_pending() else [region for region in graph.regions if region.key is graph.key]
             keys = {k: None for region in regions for k in list(region.specialisations)} or {(): None}
             pairs += [(graph, key) for key in keys]
     return pairs
