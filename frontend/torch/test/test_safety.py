@@ -202,6 +202,29 @@ def test_kernels_are_found_whatever_was_compiled_before(tmp_path):
     assert states == [["there is no entry"], ["hit"]]
 
 
+def test_artifacts_of_pytorchs_caches_have_the_kernels(tmp_path, monkeypatch):
+    """Bytes of torch.compiler.save_cache_artifacts fill an empty kernel cache, so that a compilation finds its kernels."""
+    from torch_mortise import caches
+
+    here, there = tmp_path / "here", tmp_path / "there"
+    monkeypatch.setattr(caches, "folder", lambda options=(), real=caches.folder: real(options) if options else str(there))
+    network, x = nn.Sequential(nn.Linear(8, 8), nn.Tanh()).eval(), torch.randn(3, 8)
+
+    def states(path):
+        torch._dynamo.reset()
+        torch_mortise.reset()
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(network, kernel_cache=str(path))(x), network(x))
+        return [part["kernel_cache"] for graph in torch_mortise.last_report()["graphs"] for part in graph["program"]["placement"]]
+
+    assert states(here) == ["there is no entry"]
+    saved, info = torch.compiler.save_cache_artifacts()
+    assert info.mortise_artifacts and saved.count(b".kernel") >= len(list(here.iterdir())) > 0
+    assert torch.compiler.load_cache_artifacts(saved).mortise_artifacts
+    assert sorted(f.name for f in there.iterdir()) >= sorted(f.name for f in here.iterdir())
+    assert states(there) == ["hit"]
+
+
 # ---- graphs in files ------------------------------------------------------------------------------------------
 
 

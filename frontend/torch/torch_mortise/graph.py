@@ -10,10 +10,12 @@ import operator
 import os
 import re
 import threading
+import time
 
 import torch
 import torch.fx
 from torch._guards import detect_fake_mode
+from torch.autograd import profiler
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from . import _library, complex_pairs, dtypes, fallback, places, repeats, report, sizes, subgraphs
@@ -508,9 +510,17 @@ class CompiledGraph:
         """A callable of the arguments, or of one list of them as AOTAutograd passes it, which returns a list of results. `alone`: nothing
         around it switches autograd and autocast off, which programs do not see, but PyTorch's operators do."""
         call, fail = (without_modes(self.call), without_modes(self.fail)) if alone else (self.call, self.fail)
-        return _library.native().Entry(call, fail, report.collecting)
+        return _library.native().Entry(call, fail, report.collecting, vars(profiler))
 
     def call(self, entry, arguments):
+        started = time.perf_counter()
+        results = self.checked(entry, arguments)
+        if report.collecting:
+            report.called(self, started)
+        return results
+
+    def checked(self, entry, arguments):
+        """The call, compared with eager where the option verify wants it."""
         if not self.verifier.takes():
             return self.run(entry, arguments)
         results, wrong = self.verifier.call(self, lambda: self.run(entry, arguments), arguments)

@@ -3,6 +3,8 @@
 that is impossible, once for each shape."""
 
 import collections
+import contextlib
+import functools
 import json
 import logging
 import math
@@ -14,10 +16,12 @@ import weakref
 
 import torch
 import torch.fx
+from torch.autograd import profiler
 
 from . import _library, places, pool, repeats
 from .errors import UNSUPPORTED, MortiseError, Refusal
 from .extents import NeedsNumbers, at
+from .fallback import site
 from .region_import import ARGUMENT, CONSTANT, OBJECT, STATE, Importer, NodeUnsupported, Outputs
 
 log = logging.getLogger("torch_mortise")
@@ -268,9 +272,18 @@ class Region:
         self.notes.append(text)
         log.warning("%s: %s", self.name, text)
 
+    @functools.cached_property
+    def label(self):
+        """What torch.profiler shows: the region's name, and the lines of the model that it comes from."""
+        sites = list(filter(None, map(site, self.nodes)))
+        ends = dict.fromkeys([*sites[:1], *sites[-1:]])
+        return f"mortise {self.name}" + (f" ({' to '.join(ends)})" if ends else "")
+
     def __call__(self, arguments, key, profile=False):
+        recorded = profiler.record_function(self.label) if profiler._is_profiler_enabled else contextlib.nullcontext()
         try:
-            return self.call(arguments, key, profile)
+            with recorded:
+                return self.call(arguments, key, profile)
         except MortiseError as error:
             self.described(error, key)
             raise

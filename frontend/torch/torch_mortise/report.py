@@ -5,30 +5,50 @@ import collections
 import contextlib
 import html
 import json
+import time
 import weakref
 
 import torch
 
+from . import caches, timeline
 from .fallback import forget, site
 from .pool import pool
 from .region import NoProgram
 
-# One list of the (graph, key) pairs that ran for each open `profiling` block. A call only checks whether any block is open.
+# A Profile for each open `profiling` block. A call only checks whether any block is open.
 collecting = []
 _recent = collections.deque(maxlen=256)  # weak references to graphs, newest last
-_profiled = None  # [(graph, key)] of the last profiling block
+_profiled = None  # the Profile of the last profiling block
+
+
+class Profile:
+    """What ran in one `profiling` block."""
+
+    def __init__(self):
+        self.started = time.perf_counter()
+        self.pairs = []  # (graph, key)
+        self.calls = []  # as last_report() lists them
 
 
 def compiled(graph):
     global _profiled
     _recent.append(weakref.ref(graph))
     _profiled = None
+    caches.compiled(graph.options)
 
 
 def collect(graph, key):
-    for seen in collecting:
-        if (graph, key) not in seen:
-            seen.append((graph, key))
+    for profile in collecting:
+        if (graph, key) not in profile.pairs:
+            profile.pairs.append((graph, key))
+
+
+def called(graph, started):
+    """Notes a call that ends now."""
+    now, resident, pooled = time.perf_counter(), timeline.resident_bytes(), pool.report()["output_pool_bytes"]
+    for profile in collecting:
+        profile.calls.append({"graph": graph.name, "start_s": started - profile.started, "s": now - started, "resident_bytes": resident,
+                              "output_pool_bytes": pooled})
 
 
 def reset():
@@ -45,13 +65,13 @@ def profiling():
     """Measures the time of each step of the programs that run inside the block. Afterwards last_report() covers the graphs that ran in
     it."""
     global _profiled
-    seen = []
-    collecting.append(seen)
+    profile = Profile()
+    collecting.append(profile)
     try:
         yield
     finally:
-        collecting[:] = [s for s in collecting if s is not seen]
-        _profiled = seen
+        collecting[:] = [other for other in collecting if other is not profile]
+        _profiled = profile
 
 
 def _entry(graph, key):
@@ -95,7 +115,7 @@ def _entry(graph, key):
 
 def _pairs():
     if _profiled is not None:
-        return list(_profiled)
+        return list(_profiled.pairs)
     pairs = []
     for reference in _recent:
         graph = reference()
@@ -108,10 +128,12 @@ def _pairs():
 
 def last_report():
     """A dictionary: {"coverage", "operators", "placement": {device: operators}, "time_share": {lowering: share}, "memory":
-    {"output_pool_bytes", ...}, "graphs": [...]}, one graph for each compiled specialisation; `program` in it is the C API's report.
+    {"output_pool_bytes", ...}, "calls": [...], "graphs": [...]}, one graph for each compiled specialisation; `program` in it is the C API's report.
     `recompiled` says why Dynamo traced the function of a graph anew, None for the first trace; `pending` whether a graph's first
     compilation is still under way (the option compile_timeout).
-    "memory" describes the process: bytes that the pool of results keeps, those that are idle now, its blocks, hits and misses."""
+    "memory" describes the process: bytes that the pool of results keeps, those that are idle now, its blocks, hits and misses.
+    "calls" are those of the last `profiling` block: {"graph", "start_s" since the block began, "s" until the call returned, which on a GPU is
+    until its work was queued, and at its end "resident_bytes" of the process and "output_pool_bytes"}."""
     graphs = [_entry(graph, key) for graph, key in _pairs()]
     total = sum(g["operators"] for g in graphs)
     eager = sum(len(g["eager"]) for g in graphs)
@@ -131,6 +153,7 @@ def last_report():
         "placement": dict(placement),
         "memory": pool.report(),
         "time_share": {k: v / spent for k, v in times.most_common()} if spent else {},
+        "calls": list(_profiled.calls) if _profiled is not None else [],
         "graphs": graphs,
     }
 
@@ -239,11 +262,18 @@ pre{{background:#f4f4f4;padding:1em;overflow:auto}}td{{padding:.2em 1em .2em 0}}
 <h1>Where each region ran</h1><p>Coverage {r["coverage"]:.1%} of {r["operators"]} operators</p><div class="bar">{bars}</div>
 <h2>Share of time per lowering</h2><table>{shares}</table><h2>Candidates that lost or were refused</h2>
 <table><tr><th>lowering<th>device<th>ops<th>predicted<th>reason<th>detail</tr>{candidates}</table>
-<h2>Regions, copies, refusals and reasons</h2><pre>{html.escape(str(self))}</pre>"""
+{timeline.rows(r)}<h2>Regions, copies, refusals and reasons</h2><pre>{html.escape(str(self))}</pre>"""
+
+    def trace(self):
+        """The calls and their steps over time, as the text of a file for Perfetto."""
+        return timeline.trace(self.report)
 
     def save(self, path):
+        """Writes the report, by the name's end: .trace.json for Perfetto, .json, .txt, or a page for a browser."""
+        kinds = {".trace.json": self.trace, ".json": self.json, ".txt": self.__str__}
+        made = next((make for end, make in kinds.items() if str(path).endswith(end)), self.html)
         with open(path, "w", encoding="utf-8") as file:
-            file.write(self.json() if str(path).endswith(".json") else self.html())
+            file.write(made())
 
 
 def explain(model, *args, mode=None, options=None, **kwargs):
