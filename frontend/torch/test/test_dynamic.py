@@ -361,7 +361,8 @@ def experts(x, weight):
 OF_DATA = {
     "nonzero": (lambda x: (x * 2).relu().nonzero() + 1, lambda n: [torch.randn(n, 3)]),
     "boolean indexing": (lambda x: (x @ x.T)[x[:, 0] > 0].exp() + 1, lambda n: [torch.randn(n, 3)]),
-    "split by a tensor": (lambda x, s: [p * 2 for p in torch.split(x + 1, s.tolist())], lambda n: [torch.randn(n, 3), torch.tensor([1, n - 1])]),
+    "split by a tensor": (lambda x, s: [p * 2 for p in torch.split(x + 1, s.tolist())],
+                          lambda n: [torch.randn(n, 3), torch.tensor([1, n - 1])]),
     "a number": (lambda x, k: x.relu() * k.item() + k.item(), lambda n: [torch.randn(n, 3), torch.tensor(n - 1)]),
     "a slice": (lambda x, k: (x * 2).narrow(0, 0, k.item()).exp(), lambda n: [torch.randn(n, 3), torch.tensor(n - 1)]),
     "a range with bounds": (checked_range, lambda n: [torch.randn(n, 3), torch.tensor(n - 1)]),
@@ -370,13 +371,13 @@ OF_DATA = {
 }
 
 
-@pytest.mark.parametrize("dynamic", [None, True])
-@pytest.mark.parametrize("name", OF_DATA)
+@pytest.mark.parametrize("name, dynamic", [*((name, True) for name in OF_DATA), ("experts", None)])
 def test_sizes_that_depend_on_data(compile_for, name, dynamic):
     """The operators whose results have such sizes run in eager, with the symbol as the reason. What comes before and behind them is
     compiled for all sizes, and there are no graph breaks."""
     f, make = OF_DATA[name]
-    compiled = torch._dynamo.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True)(compile_for(f, dynamic=dynamic))
+    captured = torch._dynamo.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True)
+    compiled = captured(compile_for(f, dynamic=dynamic))
     for n in (4, 6, 5):
         report = check(compiled, f, *make(n), coverage=None, strides=False)
     assert len({g["name"] for g in report["graphs"]}) == (2 if dynamic is None else 1)

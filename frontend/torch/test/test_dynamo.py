@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What users of Dynamo expect of any backend: graph breaks, stances, regions compiled once, custom operators, tensor subclasses, higher-order
-operators."""
+"""What users of Dynamo expect of any backend: graph breaks, stances, regions compiled once, custom operators, tensor subclasses,
+higher-order operators."""
 
 import copy
 import importlib
@@ -8,7 +8,6 @@ import warnings
 
 import pytest
 import torch
-import torch.nn.functional as F
 import torch_mortise
 from agreement import assert_same
 from conftest import Small, check

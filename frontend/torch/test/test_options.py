@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Modes and options: those of torch.compile and of Inductor that mean something here, random numbers of eager, compilations that fail or take
-long."""
+"""Modes and options: those of torch.compile and of Inductor that mean something here, random numbers of eager, compilations that fail or
+take long."""
 
 import threading
 

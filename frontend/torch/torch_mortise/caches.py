@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compiled kernels among what `torch.compiler.save_cache_artifacts()` saves. A process that loads them (`import torch_mortise.caches` first,
-because PyTorch takes only kinds that it knows) finds them in its kernel cache. They are machine code: load no bytes of other origin."""
+"""Compiled kernels among what `torch.compiler.save_cache_artifacts()` saves. A process that loads them (`import torch_mortise.caches`
+first, because PyTorch takes only kinds that it knows) finds them in its kernel cache. They are machine code: load no bytes of others."""
 
 import contextlib
 import io

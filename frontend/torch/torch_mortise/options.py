@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What torch.compile's `mode` and `options` mean for one graph. Options that this package has no use for are the session's (runtime/README.md
-lists them); those of Inductor that mean something here are accepted as they are, and others name what is nearest."""
+"""What torch.compile's `mode` and `options` mean for one graph. Options that this package has no use for are the session's
+(runtime/README.md lists them); those of Inductor that mean something here are accepted as they are, and others name what is nearest."""
 
 import difflib
 import math
@@ -17,11 +17,23 @@ from .verify import share
 # fallback_random: whether eager draws random numbers, so that they are eager's for a seed
 # compile_timeout: for how many seconds the first call waits for the compilation
 # on_failure: what happens when a compilation fails, or takes longer: "raise", or "eager" with the reason in last_report()
-DEFAULTS = {"specialize_limit": "64", "repeat_layers": "true", "any_size": "true", "verify": "off", "fallback_random": "false",
-            "compile_timeout": "inf", "on_failure": "raise"}
+DEFAULTS = {
+    "specialize_limit": "64",
+    "repeat_layers": "true",
+    "any_size": "true",
+    "verify": "off",
+    "fallback_random": "false",
+    "compile_timeout": "inf",
+    "on_failure": "raise",
+}
 
 # (whether measured times decide, whether calls are replayed): the mode. Inductor's modes are sets of its options, too.
-MODES = {(False, False): "default", (False, True): "reduce-overhead", (True, True): "max-autotune", (True, False): "max-autotune-no-cudagraphs"}
+MODES = {
+    (False, False): "default",
+    (False, True): "reduce-overhead",
+    (True, True): "max-autotune",
+    (True, False): "max-autotune-no-cudagraphs",
+}
 INDUCTORS_MODES = {"max_autotune": 0, "triton.cudagraphs": 1}
 # Options of Inductor that ask for what is done in any case: the value that asks, and what switches it off.
 INDUCTORS_HABITS = {

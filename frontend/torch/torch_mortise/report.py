@@ -128,12 +128,13 @@ def _pairs():
 
 def last_report():
     """A dictionary: {"coverage", "operators", "placement": {device: operators}, "time_share": {lowering: share}, "memory":
-    {"output_pool_bytes", ...}, "calls": [...], "graphs": [...]}, one graph for each compiled specialisation; `program` in it is the C API's report.
+    {"output_pool_bytes", ...}, "calls": [...], "graphs": [...]}, one graph for each compiled specialisation; `program` in it is the C
+    API's report.
     `recompiled` says why Dynamo traced the function of a graph anew, None for the first trace; `pending` whether a graph's first
     compilation is still under way (the option compile_timeout).
     "memory" describes the process: bytes that the pool of results keeps, those that are idle now, its blocks, hits and misses.
-    "calls" are those of the last `profiling` block: {"graph", "start_s" since the block began, "s" until the call returned, which on a GPU is
-    until its work was queued, and at its end "resident_bytes" of the process and "output_pool_bytes"}."""
+    "calls" are those of the last `profiling` block: {"graph", "start_s" since the block began, "s" until the call returned, which on a GPU
+    is until its work was queued, and at its end "resident_bytes" of the process and "output_pool_bytes"}."""
     graphs = [_entry(graph, key) for graph, key in _pairs()]
     total = sum(g["operators"] for g in graphs)
     eager = sum(len(g["eager"]) for g in graphs)

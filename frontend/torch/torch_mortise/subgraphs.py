@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Functions under `torch.compiler.nested_compile_region`, which PyTorch traces once and calls as subgraphs: each call becomes the nodes of its
-subgraph, so that programs may span calls. repeats.py then imports equal calls once."""
+"""Functions under `torch.compiler.nested_compile_region`, which PyTorch traces once and calls as subgraphs: each call becomes the nodes of
+its subgraph, so that programs may span calls. repeats.py then imports equal calls once."""
 
 import operator
 

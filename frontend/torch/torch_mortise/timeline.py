@@ -27,7 +27,8 @@ def steps_of(graph):
 def trace(report):
     """The text of a trace that https://ui.perfetto.dev and chrome://tracing open. The times of calls are those of the clock; each graph's
     steps lie one after another in its last call, because only their durations are measured."""
-    events = [{"ph": "M", "pid": 1, "tid": tid, "name": "thread_name", "args": {"name": name}} for tid, name in ((CALLS, "calls"), (STEPS, "steps"))]
+    tracks = ((CALLS, "calls"), (STEPS, "steps"))
+    events = [{"ph": "M", "pid": 1, "tid": tid, "name": "thread_name", "args": {"name": name}} for tid, name in tracks]
 
     def span(tid, name, start_s, length_s, **arguments):
         events.append({"ph": "X", "pid": 1, "tid": tid, "name": name, "ts": start_s * MICROSECONDS, "dur": length_s * MICROSECONDS,
@@ -64,6 +65,7 @@ def rows(report):
         parts.append(
             f'<h2>Calls over {end * 1e3:.3f} ms</h2><div style="position:relative;height:1.6em;background:#f4f4f4">{bars}</div>'
             f'<h2>Memory over time, at most {most / 2**20:.1f} MiB in RAM</h2><svg viewBox="0 0 1000 100" preserveAspectRatio="none" '
-            f'style="width:100%;height:6em;background:#f4f4f4"><polyline points="{points}" fill="none" stroke="#2a7" stroke-width="2"/></svg>'
+            'style="width:100%;height:6em;background:#f4f4f4">'
+            f'<polyline points="{points}" fill="none" stroke="#2a7" stroke-width="2"/></svg>'
         )
     return "".join(parts)

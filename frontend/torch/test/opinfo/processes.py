@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Judges operators one after another in processes that a limit ends. An exception in the middle of a trace would not do: PyTorch and its callers
-catch it as an error of the operator, and what it leaves behind, such as a dispatcher that stays switched, changes what comes after."""
+"""Judges operators one after another in processes that a limit ends. An exception in the middle of a trace would not do: PyTorch and its
+callers take it for an error of the operator, and what it leaves behind, such as a dispatcher that stays switched, changes later ones."""
 
 import collections
 import multiprocessing
@@ -39,14 +39,17 @@ class Worker:
     def why(self, seconds):
         """Why the process ended."""
         self.process.join()
-        limits = {-signal.SIGPROF: f"took more than {seconds} s of processor time", -signal.SIGALRM: f"took more than {WAITING * seconds} s"}
+        limits = {
+            -signal.SIGPROF: f"took more than {seconds} s of processor time",
+            -signal.SIGALRM: f"took more than {WAITING * seconds} s",
+        }
         return limits.get(self.process.exitcode, f"its process ended with {self.process.exitcode}")
 
 
 def judge_all(judge, tasks, count, seconds):
     """Yields the records of `judge(task, begin, known, note)`, as they come. `judge` calls `begin(place)` before each sample but those with
-    places in `known`, and `note(row)` after it; a row is [place, outcome, why]. A sample that takes longer than `seconds` of processor time,
-    or whose process dies, has failed, and the rest of its task goes on in another process."""
+    places in `known`, and `note(row)` after it; a row is [place, outcome, why]. A sample that takes longer than `seconds` of processor
+    time, or whose process dies, has failed, and the rest of its task goes on in another process."""
     waiting, idle, busy = collections.deque((task, []) for task in tasks), [], {}
     try:
         while waiting or busy:
