@@ -149,9 +149,9 @@ class Stuck:
 
 def settled():
     """Waits for the compilations that are under way."""
-    from torch_mortise import graph
+    from torch_mortise import threads
 
-    graph.compiler().submit(int).result(60)
+    threads.compiler().submit(int).result(60)
 
 
 class Counting(Small):

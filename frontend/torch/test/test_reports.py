@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What reports say of calls over time, what PyTorch's profiler shows of programs, and what a long compilation tells."""
 
+import io
 import json
+import sys
+import threading
+import time
 
 import pytest
 import torch
@@ -83,3 +87,30 @@ def test_regions_in_pytorchs_profiler(compile_for, model):
     regions = {p["name"] for g in report["graphs"] for p in g["programs"]}
     assert len(names) == 2 * len(regions) and {name.split()[1] for name in names} == regions
     assert all(".py:" in name for name in names)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("stream", [Terminal(), io.StringIO()], ids=["terminal", "file"])
+def test_a_long_compilation_shows_its_progress(compile_for, monkeypatch, stream):
+    from torch_mortise import progress, region
+
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(progress, "SILENT", 0.01)
+    monkeypatch.setattr(progress, "EVERY", 0.01)
+    specialised = region.Region.specialise
+    monkeypatch.setattr(region.Region, "specialise", lambda *arguments: time.sleep(0.1) or specialised(*arguments))
+    with torch.no_grad():
+        compile_for(with_eager)(torch.randn(3, 4))
+    shown = stream.getvalue()
+    if not stream.isatty():
+        assert "programs" not in shown
+        return
+    (graph,) = torch_mortise.last_report()["graphs"]
+    assert f"mortise: {graph['name']} [....................] 0 of 2 programs, 0 s" in shown
+    assert "[##########..........] 1 of 2 programs" in shown
+    assert shown.rindex("\r\x1b[K") > shown.rindex("programs")  # the line is gone
+    assert not any("mortise progress" in thread.name for thread in threading.enumerate())

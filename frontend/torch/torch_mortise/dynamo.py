@@ -15,8 +15,9 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 from . import _library, region, report, saved, sizes
 from . import options as door_options
-from .graph import CompiledGraph, binder, is_real
+from .graph import CompiledGraph, is_real
 from .importer.decompositions import table as decompositions
+from .threads import binder
 
 _names = itertools.count()
 

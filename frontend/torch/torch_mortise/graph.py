@@ -7,7 +7,6 @@ import functools
 import logging
 import math
 import operator
-import os
 import re
 import threading
 import time
@@ -16,99 +15,21 @@ import torch
 import torch.fx
 from torch._guards import detect_fake_mode
 from torch.autograd import profiler
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from . import _library, complex_pairs, dtypes, fallback, places, repeats, report, sizes, subgraphs
+from . import _library, complex_pairs, dtypes, fallback, places, progress, repeats, report, sizes, subgraphs
 from .errors import INTERNAL, UNSUPPORTED, MortiseError
 from .extents import NeedsNumbers
 from .importer import HANDLERS, unsupported_reason, vendor
-from .importer.shape import VIEWS
+from .partition import Partition, is_operator, is_tensor
 from .region import NoProgram, Region, roles
 from .region_import import NodeUnsupported
-from .symbols import SYMBOLIC, Key, needed_symbols, readable
+from .symbols import Key, needed_symbols, of_data, readable
+from .threads import binder, compiler, tell_failure
 from .verify import Verifier, draws
 
 log = logging.getLogger("torch_mortise")
 aten = torch.ops.aten
 DTYPES = frozenset(dtypes.TO_TORCH.values())
-# The results of these operators are computed again in each region that reads them, instead of being passed between regions.
-CREATION = {
-    aten.scalar_tensor.default,
-    aten.full.default,
-    aten.arange.default,
-    aten.arange.start,
-    aten.arange.start_step,
-    aten.zeros.default,
-    aten.ones.default,
-}
-
-
-_compiler = None
-
-
-def compiler():
-    """The thread that compiles beside calls that run in eager."""
-    global _compiler
-    if _compiler is None:
-        _compiler = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="mortise compile")
-    return _compiler
-
-
-_binder = None
-
-
-def binder():
-    """The thread that binds weights ahead of calls. To start a thread is to wait for it, so that the backend asks for it before it has
-    work for it."""
-    global _binder
-    if _binder is None:
-        _binder = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="mortise bind")
-        _binder.submit(int)
-    return _binder
-
-
-def tell_failure(future):
-    """Errors of binding are left to the first call, which binds again. Whatever else was raised is a fault of ours."""
-    if future.exception():
-        log.error("binding ahead of the first call failed", exc_info=future.exception())
-
-
-def forget_threads():
-    global _binder, _compiler
-    _binder = _compiler = None
-
-
-os.register_at_fork(after_in_child=forget_threads)  # a child has no such threads
-
-
-def is_tensor(node):
-    value = node.meta.get("val")
-    return isinstance(value, (torch.Tensor, tuple, list))
-
-
-def is_operator(node):
-    """Whether reports list and count the node: no part of another one's result, and no arithmetic or check of numbers."""
-    return node.target is not operator.getitem and (is_tensor(node) or node.target is aten._local_scalar_dense.default)
-
-
-def of_data(nodes):
-    """The nodes whose values or shapes depend on data: {node: a set of symbols that no argument gives}. What checks such symbols is among
-    them, and has no value."""
-    given = readable([n.meta.get("val") for n in nodes if n.op == "placeholder"])
-    symbols = {n: unbacked_symbols(n.meta.get("val")) - given for n in nodes if n.op == "call_function"}
-    for node in symbols:
-        if node.meta.get("val") is None:
-            symbols[node] = set().union(*[symbols.get(source, ()) for source in node.all_input_nodes])
-    return {node: found for node, found in symbols.items() if found}
-
-
-def unbacked_symbols(value):
-    if isinstance(value, (tuple, list)):
-        return set().union(*map(unbacked_symbols, value))
-    is_symbolic = value._has_symbolic_sizes_strides if isinstance(value, torch.Tensor) else isinstance(value, SYMBOLIC)
-    return free_unbacked_symbols(value) if is_symbolic else set()
-
-
 def give_values(nodes):
     """PyTorch's partition wraps operators that draw random numbers inside checkpoints, and gives these nodes no values."""
     lacking = [n for n in nodes if n.op == "call_function" and isinstance(n.target, torch._ops.HigherOrderOperator) and "val" not in n.meta]
@@ -118,60 +39,6 @@ def give_values(nodes):
         for node in lacking:
             arguments = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
             node.meta["val"] = node.target(*arguments[0], **arguments[1])
-
-
-class Partition:
-    """Divides the nodes into segments that run one after the other: even segments are programs, odd segments run in eager. Views and
-    constants float: each segment that needs one computes it. A graph without reasons to run in eager is one program."""
-
-    def __init__(self, graph):
-        self.computed = graph.computed
-        self.segments = {}
-        self.segment_of = {}
-        self.floating = set()
-        self.in_order = graph.own.fallback_random  # whether eager has to draw random numbers in the order of the graph
-        self.last_draw = 1
-        if not graph.reasons:
-            self.segments[0] = list(graph.computed)
-            return
-        self.sources = graph.sources
-        for node in graph.computed:
-            self.place(node, node in graph.reasons)
-
-    def place(self, node, eager):
-        below = []  # the segments of its operands; -1 for an operand without a segment
-        for source in self.sources[node]:
-            at = self.segment_of.get(source)
-            if at is not None:
-                below.append(at)
-            elif source in self.computed and source not in self.floating:
-                below.append(-1)
-        target = node.target
-        if not below and not eager and (target in VIEWS or target in CREATION or target is operator.getitem):
-            self.floating.add(node)
-            return
-        if target is operator.getitem:  # it belongs to the segment of the node whose result it indexes
-            segment = self.segment_of[node.args[0]]
-        else:
-            segment = 1 if eager else 0
-            for at in below:
-                segment = max(segment, at if at % 2 == segment % 2 else at + 1)
-            if eager and self.in_order and draws(node):
-                segment = self.last_draw = max(segment, self.last_draw)
-        self.segment_of[node] = segment
-        self.segments.setdefault(segment, []).append(node)
-
-    def with_floating(self, nodes, wanted):
-        """`nodes` and the floating nodes that they or `wanted` need, in order."""
-        if not self.floating:
-            return nodes
-        needed, todo = set(), [n for node in nodes for n in self.sources[node]] + [w for w in wanted]
-        while todo:
-            node = todo.pop()
-            if node in self.floating and node not in needed:
-                needed.add(node)
-                todo.extend(self.sources[node])
-        return sorted([*nodes, *needed]) if needed else nodes
 
 
 class CompiledGraph:
@@ -209,7 +76,7 @@ class CompiledGraph:
         self.key = Key(self.placeholders, needed_symbols(self.surveyed, self.outputs))
         self.givers = {}  # symbol that depends on data -> a tensor that eager computes, with a dimension of this size
         self.reasons = {}  # node -> why it runs in eager; "" for what is not listed (is_operator)
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         leaves_out = own.verify and any(map(draws, self.computed))
         if leaves_out:
             self.note("verify leaves this graph out: eager would draw other random numbers")
@@ -297,18 +164,18 @@ class CompiledGraph:
                 return self.prepare()
             self.pending = compiler().submit(self.prepare)
             self.pending.result(self.own.compile_timeout)
-            self.pending = None
         except concurrent.futures.TimeoutError:
             late = f"the compilation takes more than compile_timeout = {self.own.compile_timeout:g} s"
             if not self.own.eager_on_failure:
                 raise MortiseError(UNSUPPORTED, f'{self.name}: {late}; allow it more, or use on_failure = "eager"') from None
             if self.own.compile_timeout:
                 self.note(f"{late}; calls run in eager until it ends")
+            return
         except Exception as error:
             self.failed(error)
+        self.pending = None
 
     def failed(self, error):
-        self.pending = None
         if not self.own.eager_on_failure:
             raise error
         self.roll_back(f"the compilation failed: {type(error).__name__}: {' '.join(str(error).split())}")
@@ -321,15 +188,19 @@ class CompiledGraph:
         if not pending.done():
             return True
         with self.lock:
-            if self.pending is None:  # another thread was faster
-                return False
-            error, self.pending = pending.exception(), None
-        if error is not None:
-            self.failed(error)
+            if self.pending is not None and (error := pending.exception()) is not None:
+                self.failed(error)
+            self.pending = None
         return False
 
     def prepare(self):
         """Partitions and compiles. Nodes that the importer or the compiler refuses move to eager, and the graph is partitioned again."""
+        self.regions = []
+        with progress.shown(self.name, lambda: (sum(bool(r.specialisations) for r in self.regions), len(self.regions))):
+            self.compile_all()
+        fallback.tell(self)
+
+    def compile_all(self):
         for _ in range(len(self.nodes) + 1):  # each round moves at least one node
             self.partition = Partition(self)
             self.steps, self.regions = [], []
@@ -347,7 +218,7 @@ class CompiledGraph:
                     else:
                         self.compile(region, ())
                 self.check_requirement()
-                return fallback.tell(self)
+                return
             except NodeUnsupported as error:
                 self.refuse(error.node, error.reason)
         raise MortiseError(INTERNAL, f"{self.name}: no partition stands; the last refusals: {list(self.reasons.items())[-3:]}")
