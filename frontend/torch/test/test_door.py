@@ -237,7 +237,7 @@ def test_a_graph_in_eager_says_why(compile_for, caplog):
         with torch.no_grad(), torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
             assert_same(compile_for(g)(x), g(x))
         lines = fallback_lines(caplog)
-        assert len(lines) == 2 and all("depend on data (u0)" in line for line in lines)
+        assert len(lines) == 1 and "depend on data (u0)" in lines[0]  # what comes behind it is compiled
 
 
 def test_random_numbers_are_no_fallback(compile_for, caplog):
