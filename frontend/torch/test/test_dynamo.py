@@ -272,9 +272,10 @@ def test_cond(compile_for):
 
     compiled = compile_for(f)
     x = torch.ones(3, 4)
-    for sign in (1, -1):
-        check(compiled, f, sign * x, coverage=None)
-    assert all(eager().values())
+    for sign in (1, -1, 1):
+        check(compiled, f, sign * x, coverage=0.7)
+    assert eager() == {"cond": "eager chooses or repeats, and what it calls are graphs of their own"}
+    assert len(names()) == 3  # two branches
 
 
 def test_cond_with_gradients(compile_for):
@@ -293,8 +294,30 @@ def test_while_loop(compile_for):
     def f(x):
         return while_loop(lambda i, v: i < 5, lambda i, v: (i + 1, v * 1.5 + 1), (torch.tensor(0), x.relu()))[1] - 1
 
-    check(compile_for(f), f, torch.randn(3, 4), coverage=None)
-    assert all(eager().values())
+    check(compile_for(f), f, torch.randn(3, 4), coverage=0.7)
+    assert len(names()) == 3 and set(eager()) == {"while_loop"}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_control_flow_inside_control_flow(compile_for, dynamic):
+    from torch._higher_order_ops.while_loop import while_loop
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+
+        def forward(self, x):
+            def body(i, v):
+                return i + 1, torch.cond(v.sum() > 0, lambda w: self.linear(w).tanh(), lambda w: w.abs() + x, (v,))
+
+            return while_loop(lambda i, v: i < 4, body, (torch.tensor(0), x.relu() - 0.2))[1] * 2
+
+    model = Model().eval()
+    compiled = compile_for(model, dynamic=dynamic)
+    for rows in (3, 5, 3) if dynamic else (3, 3):
+        check(compiled, model, torch.randn(rows, 4), coverage=0.7)
+    assert set(eager()) == {"while_loop", "cond"}
 
 
 def test_scan(compile_for):
@@ -304,8 +327,18 @@ def test_scan(compile_for):
         carry, rows = scan(lambda c, v: (c * 0.5 + v, c + v), x[0] * 0, x)
         return carry, rows * 2
 
-    check(compile_for(f), f, torch.randn(5, 4), coverage=None, strides=False)
-    assert all(eager().values())
+    check(compile_for(f), f, torch.randn(5, 4), coverage=0.7, strides=False)
+    assert set(eager()) == {"scan"}
+
+
+def test_map(compile_for):
+    from torch._higher_order_ops.map import map as mapped
+
+    def f(x, y):
+        return mapped(lambda row, y: row.sin() + y.exp(), x, y) * 2
+
+    check(compile_for(f), f, torch.randn(5, 4), torch.randn(4), coverage=0.7)
+    assert set(eager()) == {"map_impl"}
 
 
 def test_associative_scan(compile_for):

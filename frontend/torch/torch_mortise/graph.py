@@ -16,7 +16,7 @@ import torch.fx
 from torch._guards import detect_fake_mode
 from torch.autograd import profiler
 
-from . import _library, complex_pairs, dtypes, fallback, places, progress, repeats, report, sizes, subgraphs
+from . import _library, complex_pairs, control_flow, dtypes, fallback, places, progress, repeats, report, sizes, subgraphs
 from .errors import INTERNAL, UNSUPPORTED, MortiseError
 from .extents import NeedsNumbers
 from .importer import HANDLERS, unsupported_reason, vendor
@@ -58,6 +58,7 @@ class CompiledGraph:
         for node, tensor in self.attributes.items():
             node.meta.setdefault("val", tensor)
         give_values(nodes)
+        self.bodies = control_flow.bodies(module.graph, self.compile_body)
         self.mutations = {n: (n.args[0], n.args[1]) for n in nodes if n.target is aten.copy_.default and n.args[0].op == "placeholder"}
         mutated = {target for target, _ in self.mutations.values()}
         self.constants = {self.placeholders[i] for i in static_inputs if i < len(self.placeholders)} - mutated
@@ -86,6 +87,12 @@ class CompiledGraph:
         self.pending = None  # the compilation, while another thread is at it and calls run in eager
         self.compile_first()
         self.wall_s = 0.0  # of the backend's call, measured by the code that makes the graph
+
+    def compile_body(self, module, name):
+        """The entry of a graph that an operator of this one calls. The option verify compares the results of this one."""
+        graph = CompiledGraph(module, f"{self.name}_{name}", (), self.own._replace(verify=0.0))
+        report.compiled(graph)
+        return graph.entry()
 
     @functools.cached_property
     def sources(self):
@@ -373,7 +380,11 @@ class CompiledGraph:
             made[node] = graph.node_copy(node, lambda n: made[n])
         graph.output([made[n] for n in wanted])
         graph.eliminate_dead_code()
-        self.steps.append((torch.fx.GraphModule(self.module, graph), arguments, wanted))
+        piece = torch.fx.GraphModule(self.module, graph)
+        for name, body in self.bodies.items():
+            if hasattr(piece, name):
+                setattr(piece, name, body)
+        self.steps.append((piece, arguments, wanted))
 
     # ---- the call ---------------------------------------------------------------------------------
 
