@@ -2,6 +2,9 @@
 """What goes wrong ends in eager's answer or in an error: `verify`, indices out of range, memory that was given back, weights written
 unseen, faults of the importer; kernels and graphs from files. `./dev figure door-faults` has more, a process each."""
 
+import gc
+import importlib
+import inspect
 import logging
 import random
 
@@ -223,6 +226,28 @@ def test_artifacts_of_pytorchs_caches_have_the_kernels(tmp_path, monkeypatch):
     assert torch.compiler.load_cache_artifacts(saved).mortise_artifacts
     assert sorted(f.name for f in there.iterdir()) >= sorted(f.name for f in here.iterdir())
     assert states(there) == ["hit"]
+
+
+def test_many_compilations_leave_nothing_behind(monkeypatch):
+    """Neither calls that wrap calls, nor graphs: processes that live long compile thousands."""
+    region, graph = (importlib.import_module(f"torch_mortise.{name}") for name in ("region", "graph"))
+    depths, made = [], graph.CompiledGraph.__init__
+
+    def counted(*arguments):
+        depths.append(len(inspect.stack(0)))
+        return made(*arguments)
+
+    monkeypatch.setattr(graph.CompiledGraph, "__init__", counted)
+    alive = []
+    for number in range(10):
+        torch._dynamo.reset()
+        x = torch.randn(3 + number % 3, 4, requires_grad=True)
+        torch.compile(lambda v: v.relu() + 1, backend="mortise", dynamic=True, options=dict(OPTIONS))(x).sum().backward()
+        if number in (1, 9):
+            gc.collect()
+            alive.append(len(region.regions))
+    assert len(depths) == 20 and set(depths[2:4]) == set(depths[-2:])
+    assert alive[1] <= alive[0]
 
 
 # ---- graphs in files ------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 """Branches and loops over data (`torch.cond`, `while_loop`, `scan`, `map`): eager chooses and repeats, and what it calls are programs."""
 
 import torch
+import torch._higher_order_ops  # registers the operators
 import torch.fx
 
 from .importer.core import EAGER
