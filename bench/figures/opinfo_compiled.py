@@ -18,7 +18,6 @@ SAMPLES, WORKERS = 4, 2
 
 def measure(arguments: list[str]) -> dict:
     import collections
-    import multiprocessing
 
     from measure import ROOT, progress
 
@@ -33,22 +32,21 @@ def measure(arguments: list[str]) -> dict:
     tasks = [(name, most, int(number) if number else None) for name, _, number in named] or [(name, most, None) for name in database]
     counts, left_out, through, failures, none = collections.Counter(), collections.Counter(), collections.Counter(), [], {}
     told = started = time.perf_counter()
-    with multiprocessing.get_context("spawn").Pool(WORKERS) as pool:
-        for done, record in enumerate(pool.imap_unordered(compiled.judge_operator, tasks), 1):
-            if not record["rows"]:
-                none[record["name"]] = record["why"]
-            for place, outcome, why in record["rows"]:
-                counts[outcome] += 1
-                if outcome == "failed":
-                    failures.append(f"{place}: {why}")
-                    progress(f"{place}: {why}; repeat: ./dev figure opinfo-compiled {place.removesuffix(':dynamic')}")
-                elif outcome == "left out":
-                    left_out[why] += 1
-                elif outcome == "called through":
-                    through.update(why.split(", "))
-            if time.perf_counter() - told > 30:
-                told = time.perf_counter()
-                progress(f"{done} of {len(tasks)} operators, {dict(counts)}")
+    for done, record in enumerate(compiled.judge_all(tasks, WORKERS), 1):
+        if not record["rows"]:
+            none[record["name"]] = record["why"]
+        for place, outcome, why in record["rows"]:
+            counts[outcome] += 1
+            if outcome == "failed":
+                failures.append(f"{place}: {why}")
+                progress(f"{place}: {why}; repeat: ./dev figure opinfo-compiled {place.removesuffix(':dynamic')}")
+            elif outcome == "left out":
+                left_out[why] += 1
+            elif outcome == "called through":
+                through.update(why.split(", "))
+        if time.perf_counter() - told > 30:
+            told = time.perf_counter()
+            progress(f"{done} of {len(tasks)} operators, {dict(counts)}")
     tried = counts["compiled"] + counts["called through"] + counts["failed"]
     return {"operators": len(tasks), "tried": tried, "compiled": counts["compiled"], "called_through": counts["called through"],
             "failed": counts["failed"], "left_out": dict(left_out.most_common()), "operators_called_through": dict(through.most_common()),

@@ -18,13 +18,20 @@ struct EntryObject {
   PyObject_HEAD PyObject *program; // a signature that served the last call, or NULL
   PyObject *call, *fail;           // torch_mortise/graph.py: CompiledGraph.call and CompiledGraph.fail
   PyObject *collecting;            // a list: while it has elements, calls are measured
+  PyObject *profiler;              // the names of torch.autograd.profiler: while it records, calls are recorded
   PyObject *dictionary;            // PyTorch's wrappers copy it, with `_boxed_call`, and read the name at each call
 };
 
-// Entry(call, fail, collecting)
+PyObject *isProfilerEnabled; // the name of a bool in `profiler`
+
+bool isProfiled(const EntryObject *entry) {
+  return PyDict_GetItemWithError(entry->profiler, isProfilerEnabled) == Py_True;
+}
+
+// Entry(call, fail, collecting, profiler)
 PyObject *makeEntry(PyTypeObject *type, PyObject *arguments, PyObject *) {
-  PyObject *call, *fail, *collecting;
-  if (!PyArg_ParseTuple(arguments, "OOO!:Entry", &call, &fail, &PyList_Type, &collecting))
+  PyObject *call, *fail, *collecting, *profiler;
+  if (!PyArg_ParseTuple(arguments, "OOO!O!:Entry", &call, &fail, &PyList_Type, &collecting, &PyDict_Type, &profiler))
     return nullptr;
   Ref dictionary(Py_BuildValue("{s:O,s:s}", "_boxed_call", Py_True, "__name__", "mortise_graph"));
   PyObject *self = dictionary ? reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc))(type, 0) : nullptr;
@@ -34,6 +41,7 @@ PyObject *makeEntry(PyTypeObject *type, PyObject *arguments, PyObject *) {
   entry->call = Ref::borrow(call).release();
   entry->fail = Ref::borrow(fail).release();
   entry->collecting = Ref::borrow(collecting).release();
+  entry->profiler = Ref::borrow(profiler).release();
   entry->dictionary = dictionary.release();
   return self;
 }
@@ -61,7 +69,7 @@ PyObject *callEntry(PyObject *self, PyObject *arguments, PyObject *) {
   PyObject *list = owned.get();
   if (!list)
     return nullptr;
-  if (entry->program && !PyList_Size(entry->collecting)) {
+  if (entry->program && !PyList_Size(entry->collecting) && !isProfiled(entry)) {
     const Ref program = Ref::borrow(entry->program); // another thread may set another one
     Ref results(runProgram(program.get(), list));
     if (!results)
@@ -90,7 +98,8 @@ int setProgram(PyObject *self, PyObject *value, void *) {
 void deallocateEntry(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
   auto *entry = as<EntryObject>(self);
-  for (PyObject *owned : {entry->program, entry->call, entry->fail, entry->collecting, entry->dictionary})
+  for (PyObject *owned :
+       {entry->program, entry->call, entry->fail, entry->collecting, entry->profiler, entry->dictionary})
     Py_XDECREF(owned);
   reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
   Py_DECREF(type);
@@ -108,7 +117,8 @@ PyType_Spec spec = {"torch_mortise._native.Entry", sizeof(EntryObject), 0, Py_TP
 } // namespace
 
 PyObject *addEntryType(PyObject *module) {
-  entryType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&spec));
+  isProfilerEnabled = PyUnicode_InternFromString("_is_profiler_enabled");
+  entryType = isProfilerEnabled ? reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&spec)) : nullptr;
   return entryType && PyModule_AddObjectRef(module, "Entry", reinterpret_cast<PyObject *>(entryType)) == 0 ? module
                                                                                                            : nullptr;
 }

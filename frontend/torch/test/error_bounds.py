@@ -234,7 +234,7 @@ class Noise:
         own = op(*arguments, **keywords)  # gives the dtypes, and the results of ops that only move values
         floats = [t for t in tree_leaves((arguments, keywords)) if isinstance(t, torch.Tensor) and t.is_floating_point()]
         made = [t for t in tree_leaves(own) if isinstance(t, torch.Tensor) and t.is_floating_point()]
-        if name_of(op) is None or name_of(op) in EXACT or not floats or not made:
+        if name_of(op) is None or name_of(op) in EXACT or not floats or not made or made[0].is_meta:
             return own
         value = own  # if everything is f64 already
         if any(t.dtype != torch.float64 for t in floats):

@@ -9,6 +9,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 import torch_mortise
+from agreement import assert_same
 from conftest import DEVICES, check
 
 
@@ -340,3 +341,101 @@ def test_products_whose_operand_another_region_transposes(compile_for):
     compiled = compile_for(f, dynamic=True)
     for rows in (3, 5):
         check(compiled, f, torch.randn(rows, 4), torch.eye(4), coverage=None)
+
+
+# ---- sizes and numbers that depend on data ---------------------------------------------------------------
+
+
+def checked_range(x, count):
+    n = count.item()
+    torch._check(n >= 1)
+    torch._check(n <= x.shape[0])
+    return torch.arange(n) * 2.0 + x.exp().sum()
+
+
+def experts(x, weight):
+    chosen = (x.sum(1) > 0).nonzero().squeeze(1)
+    return torch.zeros_like(x).index_add(0, chosen, x[chosen] @ weight) + x.exp()
+
+
+OF_DATA = {
+    "nonzero": (lambda x: (x * 2).relu().nonzero() + 1, lambda n: [torch.randn(n, 3)]),
+    "boolean indexing": (lambda x: (x @ x.T)[x[:, 0] > 0].exp() + 1, lambda n: [torch.randn(n, 3)]),
+    "split by a tensor": (lambda x, s: [p * 2 for p in torch.split(x + 1, s.tolist())],
+                          lambda n: [torch.randn(n, 3), torch.tensor([1, n - 1])]),
+    "a number": (lambda x, k: x.relu() * k.item() + k.item(), lambda n: [torch.randn(n, 3), torch.tensor(n - 1)]),
+    "a slice": (lambda x, k: (x * 2).narrow(0, 0, k.item()).exp(), lambda n: [torch.randn(n, 3), torch.tensor(n - 1)]),
+    "a range with bounds": (checked_range, lambda n: [torch.randn(n, 3), torch.tensor(n - 1)]),
+    "unique": (lambda x: torch.unique(x * 2) + 1, lambda n: [torch.randint(5, (n,))]),
+    "experts": (experts, lambda n: [torch.randn(n, 3), torch.randn(3, 3)]),
+}
+
+
+@pytest.mark.parametrize("name, dynamic", [*((name, True) for name in OF_DATA), ("experts", None)])
+def test_sizes_that_depend_on_data(compile_for, name, dynamic):
+    """The operators whose results have such sizes run in eager, with the symbol as the reason. What comes before and behind them is
+    compiled for all sizes, and there are no graph breaks."""
+    f, make = OF_DATA[name]
+    captured = torch._dynamo.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True)
+    compiled = captured(compile_for(f, dynamic=dynamic))
+    for n in (4, 6, 5):
+        report = check(compiled, f, *make(n), coverage=None, strides=False)
+    assert len({g["name"] for g in report["graphs"]}) == (2 if dynamic is None else 1)
+    assert name == "unique" or 0 < report["coverage"] < 1
+    reasons = [e["reason"] for g in report["graphs"] for e in g["eager"]]
+    assert reasons and all("depend on data" in reason for reason in reasons)
+
+
+@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
+def test_one_program_serves_all_sizes_that_depend_on_data(compile_for):
+    """Also none and one, and with weights that are bound once."""
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.linear = nn.LayerNorm(8), nn.Linear(8, 8)
+
+        def forward(self, x, chosen):
+            return self.linear(self.norm(x[chosen] * 2)).softmax(-1), x.exp()
+
+    model, x = Model().eval(), torch.randn(9, 8)
+    compiled = compile_for(model)
+    for count in (4, 0, 1, 9, 5):
+        report = check(compiled, model, x, torch.arange(9) < count, coverage=0.7)
+    (graph,) = report["graphs"]
+    assert [e["op"] for e in graph["eager"]] == ["aten.index.Tensor"]
+    assert len(graph["programs"]) == 2 and not graph["notes"] and graph["binds"] <= 2
+
+
+@torch._dynamo.config.patch(capture_scalar_outputs=True)
+def test_bounds_of_sizes_that_depend_on_data_are_checked(compile_for):
+    compiled = compile_for(checked_range, dynamic=True)
+    x = torch.randn(4, 3)
+    check(compiled, checked_range, x, torch.tensor(3), coverage=None)
+    with pytest.raises(RuntimeError):
+        compiled(x, torch.tensor(5))
+
+
+@torch._dynamo.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True)
+def test_gradients_through_sizes_that_depend_on_data(compile_for):
+    x, weight = torch.randn(6, 3), torch.randn(3, 3)
+    results = []
+    for run in (compile_for(experts, dynamic=True), experts):
+        leaves = [x.clone().requires_grad_(), weight.clone().requires_grad_()]
+        results.append([*torch.autograd.grad(run(*leaves).square().sum(), leaves)])
+    assert_same(*results)
+
+
+def test_the_report_has_the_guard_for_which_a_function_was_traced_again(compile_for):
+    """With dynamic=None the second shape makes a symbol, with False each shape is a trace, and with True there is one."""
+    def f(x):
+        return x.exp() + 1
+
+    for dynamic, traces in ((None, 2), (False, 3), (True, 1)):
+        torch._dynamo.reset()
+        torch_mortise.reset()
+        compiled = torch.compile(f, backend="mortise", dynamic=dynamic)
+        for n in (5, 7, 9):
+            check(compiled, f, torch.randn(n), coverage=None)
+        graphs = torch_mortise.last_report()["graphs"]
+        assert len(graphs) == traces and graphs[0]["recompiled"] is None
+        assert all("size mismatch at index 0" in g["recompiled"] for g in graphs[1:])

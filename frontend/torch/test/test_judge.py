@@ -2,12 +2,13 @@
 """The judge itself: right results pass, and each fault planted in one of them is found."""
 
 import math
+import os
 
 import pytest
 import torch
 import torch.nn.functional as F
 from error_bounds import MORE_RUNS, RUNS, error_of, length, ulp, unit_roundoff
-from opinfo import compiled, distribution, judge, runner, samples
+from opinfo import compiled, distribution, judge, processes, runner, samples
 from opinfo.overloads import Direct
 from opinfo.trace import compile_graph, trace
 
@@ -294,6 +295,29 @@ def test_faults_in_compiled_samples(name, monkeypatch):
     outcome = "failed" if name else "called through"  # there is no report of a compiled graph
     assert [row[1] for row in record["rows"]] == [outcome, outcome]
     assert all(expected in row[2] for row in record["rows"]), record["rows"]
+
+
+def places_of(task, begin, known, note):
+    """Judges "quick"; then burns processor time without end, dies, or judges "last"."""
+    rows = []
+    for place in ("quick", task, "last"):
+        if place not in known:
+            begin(place)
+            while place == "endless":
+                pass
+            if place == "deadly":
+                os._exit(3)
+            rows.append([place, "compiled", ""])
+            note(rows[-1])
+    return {"name": task, "rows": rows}
+
+
+def test_a_sample_that_takes_too_long_or_ends_its_process_has_failed():
+    found = {record["name"]: record["rows"] for record in processes.judge_all(places_of, ["endless", "deadly", "good"], 1, 1)}
+    assert found.keys() == {"endless", "deadly", "good"}
+    for name, why in (("endless", "took more than 1 s of processor time"), ("deadly", "its process ended with 3"), ("good", "")):
+        outcome = "failed" if why else "compiled"
+        assert found[name] == [["quick", "compiled", ""], [name, outcome, why], ["last", "compiled", ""]]
 
 
 def test_an_accumulator_is_widened_with_its_operands():

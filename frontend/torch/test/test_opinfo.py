@@ -2,7 +2,6 @@
 """OpInfo's samples on the reference interpreter: a slice chosen by a seed, or all of them with MORTISE_TEST_FULL (./dev test --full). To
 run one: python -m opinfo --only NAME:DTYPE:INDEX, in this folder with PYTHONPATH=build/dev/python."""
 
-import multiprocessing
 import os
 import random
 import time
@@ -45,8 +44,7 @@ def test_compiled_slice(record_property):
     seed = int(os.environ.get("MORTISE_TEST_SEED") or random.SystemRandom().randrange(1 << 32))
     record_property("seed", seed)
     names = random.Random(seed).sample(sorted(samples.database()), COMPILED)
-    with multiprocessing.get_context("spawn").Pool(1) as pool:  # the judge sets limits and logging of its process
-        records = pool.map(compiled.judge_operator, [(name, 1, None) for name in names])
+    records = list(compiled.judge_all([(name, 1, None) for name in names], 1))
     rows = [row for record in records for row in record["rows"]]
     assert any(outcome == "compiled" for _, outcome, _ in rows)
     assert not [row for row in rows if row[1] == "failed"], f"MORTISE_TEST_SEED={seed}"

@@ -2,6 +2,9 @@
 """What goes wrong ends in eager's answer or in an error: `verify`, indices out of range, memory that was given back, weights written
 unseen, faults of the importer; kernels and graphs from files. `./dev figure door-faults` has more, a process each."""
 
+import gc
+import importlib
+import inspect
 import logging
 import random
 
@@ -200,6 +203,51 @@ def test_kernels_are_found_whatever_was_compiled_before(tmp_path):
             torch._dynamo.reset()
             torch_mortise.reset()
     assert states == [["there is no entry"], ["hit"]]
+
+
+def test_artifacts_of_pytorchs_caches_have_the_kernels(tmp_path, monkeypatch):
+    """Bytes of torch.compiler.save_cache_artifacts fill an empty kernel cache, so that a compilation finds its kernels."""
+    from torch_mortise import caches
+
+    here, there = tmp_path / "here", tmp_path / "there"
+    monkeypatch.setattr(caches, "folder", lambda options=(), real=caches.folder: real(options) if options else str(there))
+    network, x = nn.Sequential(nn.Linear(8, 8), nn.Tanh()).eval(), torch.randn(3, 8)
+
+    def states(path):
+        torch._dynamo.reset()
+        torch_mortise.reset()
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(network, kernel_cache=str(path))(x), network(x))
+        return [part["kernel_cache"] for graph in torch_mortise.last_report()["graphs"] for part in graph["program"]["placement"]]
+
+    assert states(here) == ["there is no entry"]
+    saved, info = torch.compiler.save_cache_artifacts()
+    assert info.mortise_artifacts and saved.count(b".kernel") >= len(list(here.iterdir())) > 0
+    assert torch.compiler.load_cache_artifacts(saved).mortise_artifacts
+    assert sorted(f.name for f in there.iterdir()) >= sorted(f.name for f in here.iterdir())
+    assert states(there) == ["hit"]
+
+
+def test_many_compilations_leave_nothing_behind(monkeypatch):
+    """Neither calls that wrap calls, nor graphs: processes that live long compile thousands."""
+    region, graph = (importlib.import_module(f"torch_mortise.{name}") for name in ("region", "graph"))
+    depths, made = [], graph.CompiledGraph.__init__
+
+    def counted(*arguments):
+        depths.append(len(inspect.stack(0)))
+        return made(*arguments)
+
+    monkeypatch.setattr(graph.CompiledGraph, "__init__", counted)
+    alive = []
+    for number in range(10):
+        torch._dynamo.reset()
+        x = torch.randn(3 + number % 3, 4, requires_grad=True)
+        torch.compile(lambda v: v.relu() + 1, backend="mortise", dynamic=True, options=dict(OPTIONS))(x).sum().backward()
+        if number in (1, 9):
+            gc.collect()
+            alive.append(len(region.regions))
+    assert len(depths) == 20 and set(depths[2:4]) == set(depths[-2:])
+    assert alive[1] <= alive[0]
 
 
 # ---- graphs in files ------------------------------------------------------------------------------------------

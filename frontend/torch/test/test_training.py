@@ -353,3 +353,132 @@ def test_updates_of_inputs(compile_for):
             return weighted(y)
 
     check_step(compile_for, Counting(), torch.randn(4, 8))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiled_autograd(compile_for, device, dynamic):
+    """The graph of the whole backward pass, with the accumulation of gradients and a hook in it, is a program, too."""
+    model = Small()
+    twin, compiled = copy.deepcopy(model), compile_for(model, dynamic=dynamic)
+    for one in (model, twin):
+        one.second.weight.register_hook(lambda gradient: gradient * 2)
+
+    def train(run, x):
+        weighted(run(x)).backward()
+
+    torch._dynamo.utils.counters.clear()
+    with torch._dynamo.config.patch(compiled_autograd=True):
+        whole = torch.compile(train, backend="mortise", dynamic=dynamic, options={"device": device})
+        for rows in (4, 6, 4):
+            x = torch.randn(rows if dynamic else 4, 8)
+            train(twin, x)
+            whole(compiled, x)
+            assert_same([p.grad for p in model.parameters()], [p.grad for p in twin.parameters()])
+    report = torch_mortise.last_report()
+    assert report["coverage"] == 1.0 and torch._dynamo.utils.counters["compiled_autograd"]["captures"] > 0
+    assert any(not g["name"].endswith(("forward", "backward")) for g in report["graphs"])
+
+
+def test_scaled_losses(compile_for):
+    """torch.amp.GradScaler: gradients of the scaled loss, a step that is left out after an overflow."""
+    model = Small()
+    twin = copy.deepcopy(model)
+    compiled, scales = compile_for(model), []
+    for run, one in ((compiled, model), (twin, twin)):
+        scaler, optimiser = torch.amp.GradScaler("cpu", init_scale=2.0**10), torch.optim.SGD(one.parameters(), lr=0.1)
+        torch.manual_seed(3)
+        for number in range(4):
+            optimiser.zero_grad()
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = weighted(run(torch.randn(4, 8)).float()) * (torch.inf if number == 2 else 1)
+            scaler.scale(loss).backward()
+            scaler.step(optimiser)
+            scaler.update()
+        scales.append(scaler.get_scale())
+    assert scales == [2.0**9] * 2
+    for found, wanted in zip(model.parameters(), twin.parameters()):
+        assert (found - wanted).abs().max() <= 0.02 * wanted.abs().max()
+
+
+def test_in_place_operators_and_views(compile_for):
+    class Model(Small):
+        def forward(self, x):
+            y = x.clone()
+            y[1:, ::2].mul_(3).add_(1)
+            z = super().forward(y)
+            z.view(-1)[::3] = 0.5
+            first, second = z.chunk(2, dim=1)
+            return weighted(first.relu() + second.T.contiguous().T.sigmoid_())
+
+    check_step(compile_for, Model(), torch.randn(5, 8))
+
+
+def test_an_input_that_is_changed_and_needs_a_gradient(compile_for):
+    """What a function does to its argument in place reaches the caller, and the gradient of what the argument was made of."""
+    def f(x, state):
+        state.add_(x.detach().sum(0))
+        x.mul_(2).tanh_()
+        return (x * state).sum()
+
+    results = []
+    for run in (compile_for(f), f):
+        leaf, state = torch.linspace(-1, 1, 12).view(3, 4).requires_grad_(), torch.ones(4)
+        x = leaf * 3
+        loss = run(x, state)
+        results.append([loss.detach(), *torch.autograd.grad(loss + x.square().sum(), leaf), x.detach(), state])
+    assert_same(*results)
+
+
+@pytest.mark.parametrize("momentum", [0.1, None])
+def test_statistics_of_batch_norm(compile_for, momentum):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm2d(3, momentum=momentum)
+
+        def forward(self, x):
+            return weighted(self.norm(x).relu())
+
+    model = Model()
+    twin, compiled = copy.deepcopy(model), compile_for(model)
+    for _ in range(3):
+        x = torch.randn(4, 3, 5, 5) + 2
+        found, wanted = [torch.autograd.grad(run(x), list(one.parameters())) for run, one in ((compiled, model), (twin, twin))]
+        assert_same([*found, *model.buffers()], [*wanted, *twin.buffers()])
+    model.eval(), twin.eval()
+    assert_same(compiled(x).detach(), twin(x).detach())
+    assert int(model.norm.num_batches_tracked) == 3
+
+
+@pytest.mark.parametrize("fallback_random", [False, True])
+def test_checkpoints_draw_the_same_masks_again(compile_for, fallback_random):
+    from torch.utils.checkpoint import checkpoint
+
+    def f(x):
+        return checkpoint(lambda v: F.dropout(v.sin(), 0.5), x, use_reentrant=False)
+
+    x = torch.ones(40, 25, requires_grad=True)
+    y = compile_for(f, fallback_random=fallback_random)(x)
+    (gradient,) = torch.autograd.grad(y.sum(), x)
+    assert fallback_random or {e["op"] for g in torch_mortise.last_report()["graphs"] for e in g["eager"]} == {"mortise.seed.default"}
+    kept = y.detach() != 0
+    assert 0.4 < float(kept.double().mean()) < 0.6
+    assert_same(gradient, torch.where(kept, 2 * x.detach().cos(), 0))
+
+
+def test_double_backward_is_refused_as_pytorch_does(compile_for):
+    x = torch.randn(4, requires_grad=True)
+    with pytest.raises(RuntimeError, match="create_graph=False|double backward"):
+        (gradient,) = torch.autograd.grad(compile_for(lambda v: v.exp().sum())(x), x, create_graph=True)
+        torch.autograd.grad(gradient.sum(), x)
+
+
+def test_autocast_around_a_compiled_model(compile_for):
+    """The types of autocast are part of the trace: the same model without it is another graph."""
+    model, x = Small().eval(), torch.randn(5, 8)
+    compiled = compile_for(model)
+    for dtype in (torch.bfloat16, None, torch.float16):
+        with torch.no_grad(), torch.autocast("cpu", dtype or torch.bfloat16, enabled=dtype is not None):
+            found, wanted = compiled(x), model(x)
+        assert found.dtype == wanted.dtype and (found - wanted).abs().max() < 0.05
+    assert len(torch_mortise.last_report()["graphs"]) == 3

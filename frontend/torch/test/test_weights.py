@@ -86,7 +86,7 @@ def test_weights_are_bound_before_the_first_call(device):
 
     def backend(module, inputs):
         compiled = torch._dynamo.lookup_backend("mortise")(module, inputs, options={"device": device})
-        torch_mortise.graph.binder().submit(int).result(60)  # it binds one after the other
+        torch_mortise.threads.binder().submit(int).result(60)  # it binds one after the other
         ahead.append(torch_mortise.last_report()["graphs"][0]["binds"])
         with torch.no_grad():
             model.first.weight.mul_(2)  # the call has to see it

@@ -2,7 +2,6 @@
 """torch.compile(model, backend="mortise", mode=..., options={...})."""
 
 import contextlib
-import difflib
 import functools
 import itertools
 import json
@@ -12,67 +11,42 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.schemas import SubclassCreationMeta
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch.utils.checkpoint import CheckpointPolicy
 
 from . import _library, region, report, saved, sizes
-from .errors import INVALID_ARGUMENT, MortiseError
-from .graph import CompiledGraph, binder, is_real
+from . import options as door_options
+from .graph import CompiledGraph, is_real
 from .importer.decompositions import table as decompositions
-from .verify import share
+from .threads import binder
 
-# repeat_layers: whether equal layers are imported once (repeats.py); false helps to find faults in that
-# any_size: whether one trace serves sizes 0 and 1, too (sizes.py)
-# verify: which calls are compared with eager (verify.py)
-OWN_OPTIONS = {"specialize_limit": "64", "repeat_layers": "true", "any_size": "true", "verify": "off"}
 _names = itertools.count()
 
 
-def read_options(mode, options):
-    """Returns ((key, value), ...) for the session, and what CompiledGraph takes: specialize_limit, repeat_layers, verify."""
-    values = dict(OWN_OPTIONS)
-    session = {}
-    if mode is not None:
-        session["mode"] = str(mode)
-    for key, value in (options or {}).items():
-        if not isinstance(value, (str, bool, int, float)):
-            raise MortiseError(
-                INVALID_ARGUMENT, f"option {key}: expected text, a number or a bool, found {type(value).__name__}"
-            )
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        if key in OWN_OPTIONS:
-            values[key] = text
-            if key == "specialize_limit":  # the runtime has the same limit for the kernels of one program
-                session[key] = text
-        elif difflib.get_close_matches(key, OWN_OPTIONS, 1, 0.8):
-            raise MortiseError(
-                INVALID_ARGUMENT,
-                f'expected a known option, found "{key}"; the nearest is '
-                f'"{difflib.get_close_matches(key, OWN_OPTIONS, 1, 0.8)[0]}"',
-            )
-        else:
-            session[key] = text
-    limit = values["specialize_limit"]
-    if not limit.isdigit() or int(limit) < 1:
-        raise MortiseError(INVALID_ARGUMENT, f'option specialize_limit: expected a positive number, found "{limit}"')
-    for key in ("repeat_layers", "any_size"):
-        if values[key] not in ("true", "false"):
-            raise MortiseError(INVALID_ARGUMENT, f'option {key}: expected true or false, found "{values[key]}"')
-    return tuple(sorted(session.items())), int(limit), values["repeat_layers"] == "true", share(values["verify"])
-
-
-def divide(*args, **kwargs):
+def divide(joint, *arguments, **keywords):
     """Divides the graph of a training step into forward and backward as PyTorch does, but lets the backward pass compute again what a product
-    or a convolution in it reads, too, where that is cheap (decision 0055)."""
+    or a convolution in it reads, too, where that is cheap (decision 0055). Keys of random numbers are saved, also inside checkpoints, whose
+    backward pass then draws the same numbers in its program; PyTorch would save the generator's state, and set it around a piece in eager."""
+    for node in joint.graph.find_nodes(op="call_function", target=torch.ops.mortise.seed.default):
+        node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
     with torch._functorch.config.patch(ban_recompute_materialized_backward=False):
-        return min_cut_rematerialization_partition(*args, **kwargs)
+        return min_cut_rematerialization_partition(joint, *arguments, **keywords)
 
 
 def compile_training(own, name, module, _):
     """A forward or backward graph. Nothing in it is constant: optimisers change the weights between calls."""
     started = time.perf_counter()
-    graph = CompiledGraph(module, name, (), *own)
+    graph = CompiledGraph(module, name, (), own)
     report.compiled(graph)
     graph.wall_s = time.perf_counter() - started
     return graph.entry()
+
+
+def partition(joint, *arguments, **keywords):
+    """PyTorch's partition into forward and backward graph. Keys of random numbers are saved, also inside checkpoints, whose backward pass
+    then draws the same numbers in its program; PyTorch would save the generator's state, and set it around a piece in eager."""
+    for node in joint.graph.find_nodes(op="call_function", target=torch.ops.mortise.seed.default):
+        node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+    return min_cut_rematerialization_partition(joint, *arguments, **keywords)
 
 
 # What AOTAutograd's runtime wrapper acts on in the metadata of an inference graph (torch/_functorch/_aot_autograd/runtime_wrappers.py).
@@ -111,14 +85,14 @@ def is_sharded(module):
 
 
 def compile_inference(own, name, traced, opened_s, entries, is_saved, sharded, module, _):
-    """`own`: the options, as read_options has them. `traced`: the tensors that Dynamo traced with. `opened_s`: the time that the backend
+    """`own`: the Options. `traced`: the tensors that Dynamo traced with. `opened_s`: the time that the backend
     spent on this graph before PyTorch traced it. `entries`: gets the graph's entry if Dynamo may call it, or None. With `is_saved` that
     is a SavedGraph. `sharded`: is_sharded."""
     started = time.perf_counter()
     context = torch._guards.TracingContext.try_get()
     metadata = context.fw_metadata if context else None
     static = metadata.static_input_indices if metadata is not None and not sharded else []
-    graph = CompiledGraph(module, name, static, *own)
+    graph = CompiledGraph(module, name, static, own)
     report.compiled(graph)
     graph.bind_ahead(traced)
     alone = stands_alone(metadata, graph, traced)
@@ -133,7 +107,7 @@ def compile_inference(own, name, traced, opened_s, entries, is_saved, sharded, m
 def load_inference(module, name, static, own):
     """The entry of a graph that was saved, and called without AOTAutograd's wrapper."""
     started = time.perf_counter()
-    graph = CompiledGraph(module, name, static, *own)
+    graph = CompiledGraph(module, name, static, own)
     report.compiled(graph)
     graph.wall_s = time.perf_counter() - started
     return graph.entry(alone=True)
@@ -143,10 +117,10 @@ def backend(module, inputs, *, mode=None, options=None):
     """The backend, registered through the entry point group torch_dynamo_backends. Raises MortiseError for an unknown mode, option or
     device. Returns a callable of the graph's arguments."""
     started = time.perf_counter()
-    own = read_options(mode, options)
-    _library.session(own[0])  # an unknown mode, option or device is an error here, before any tracing
+    own = door_options.read(mode, options)
+    _library.session(own.session)  # an unknown mode, option or device is an error here, before any tracing
     binder()
-    table = decompositions()
+    table = decompositions(own.fallback_random)
     name = f"graph_{next(_names)}"
     entries = []
     is_saved, sharded = saved.wanted(), is_sharded(module)
@@ -173,8 +147,7 @@ sizes.install(backend)
 def describe(**options):
     """What is installed and configured, as mortise_session_describe (mortise.h) documents it: {"plugins", "devices", "rejected": [{"path",
     "code", "reason"}], "config": [{"key", "value", "source"}]}. `options`: as for torch.compile."""
-    pairs, *_ = read_options(None, options)
-    return json.loads(_library.session(pairs).describe())
+    return json.loads(_library.session(door_options.read(None, options).session).describe())
 
 
 def devices(**options):

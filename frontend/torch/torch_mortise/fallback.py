@@ -29,14 +29,9 @@ def forget():
 
 def tell(graph):
     """Logs a WARNING for each operator of `graph` that runs in eager, once for each site, operator and reason, however many graphs and
-    calls meet it. A graph that cannot be compiled at all gets one line."""
+    calls meet it."""
     eager = [(node, reason) for node, reason in graph.eager_nodes() if not by_design(node.target)]
     if not eager:
-        return
-    if graph.whole_reason:
-        first = eager[0][0]
-        _once(site(first) or graph.name, None, graph.whole_reason, "%s%s: the whole graph (%d operators) runs in eager: %s", graph.name,
-              _at(first), len(eager), graph.whole_reason)
         return
     rest = "" if graph.has_programs() else "; nothing in this graph is compiled"
     for node, reason in eager:

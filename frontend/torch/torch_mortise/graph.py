@@ -2,67 +2,55 @@
 """One FX graph from AOTAutograd: which nodes become programs, which run in eager and why, and the call."""
 
 import concurrent.futures
+import contextlib
 import functools
 import logging
+import math
 import operator
-import os
 import re
 import threading
+import time
 
 import torch
 import torch.fx
+from torch._guards import detect_fake_mode
+from torch.autograd import profiler
 
-from . import _library, collectives, complex_pairs, dtypes, fallback, places, repeats, report, sizes
+from . import _library, collectives, complex_pairs, control_flow, dtypes, fallback, places, progress, repeats, report, sizes, subgraphs
 from .errors import INTERNAL, UNSUPPORTED, MortiseError
+from .extents import NeedsNumbers
 from .importer import HANDLERS, by_design, vendor
-from .partition import Partition
+from .partition import Partition, is_operator, is_tensor
 from .region import NoProgram, Region, roles
 from .region_import import NodeUnsupported
-from .symbols import Key, needed_symbols
+from .symbols import Key, needed_symbols, of_data, readable
+from .threads import binder, compiler, tell_failure
 from .verify import Verifier, draws
 
 log = logging.getLogger("torch_mortise")
 aten = torch.ops.aten
 DTYPES = frozenset(dtypes.TO_TORCH.values())
 
-_binder = None
 
-
-def binder():
-    """The thread that binds weights ahead of calls. To start a thread is to wait for it, so that the backend asks for it before it has
-    work for it."""
-    global _binder
-    if _binder is None:
-        _binder = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="mortise bind")
-        _binder.submit(int)
-    return _binder
-
-
-def tell_failure(future):
-    """Errors of binding are left to the first call, which binds again. Whatever else was raised is a fault of ours."""
-    if future.exception():
-        log.error("binding ahead of the first call failed", exc_info=future.exception())
-
-
-def forget_binder():
-    global _binder
-    _binder = None
-
-
-os.register_at_fork(after_in_child=forget_binder)  # a child has no such thread
-
-
-def is_tensor(node):
-    value = node.meta.get("val")
-    return isinstance(value, (torch.Tensor, tuple, list))
+def give_values(nodes):
+    """PyTorch's partition wraps operators that draw random numbers inside checkpoints, and gives these nodes no values."""
+    lacking = [n for n in nodes if n.op == "call_function" and isinstance(n.target, torch._ops.HigherOrderOperator) and "val" not in n.meta]
+    if not lacking:
+        return
+    with detect_fake_mode([n.meta.get("val") for n in nodes]) or contextlib.nullcontext():
+        for node in lacking:
+            arguments = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
+            node.meta["val"] = node.target(*arguments[0], **arguments[1])
 
 
 class CompiledGraph:
     """What became of a graph. `entry()` is what PyTorch calls."""
 
-    def __init__(self, module, name, static_inputs, options, limit, repeat=True, verify=0.0):
-        self.module, self.name, self.options, self.limit, self.repeat = module, name, options, limit, repeat
+    def __init__(self, module, name, static_inputs, own):
+        """`own`: the Options (options.py)."""
+        self.module, self.name, self.own, self.options = module, name, own, own.session
         self.notes = []  # of the whole graph; regions have their own
+        subgraphs.inline(module)
         complex_pairs.rewrite(module)
         nodes = self.nodes = list(module.graph.nodes)
         self.placeholders = [n for n in nodes if n.op == "placeholder"]
@@ -71,33 +59,46 @@ class CompiledGraph:
         self.attributes = {n: getattr_path(module, n.target) for n in nodes if n.op == "get_attr"}
         for node, tensor in self.attributes.items():
             node.meta.setdefault("val", tensor)
+        give_values(nodes)
+        self.bodies = control_flow.bodies(module.graph, self.compile_body)
         self.mutations = {n: (n.args[0], n.args[1]) for n in nodes if n.target is aten.copy_.default and n.args[0].op == "placeholder"}
         mutated = {target for target, _ in self.mutations.values()}
         self.constants = {self.placeholders[i] for i in static_inputs if i < len(self.placeholders)} - mutated
         self.constants = {n for n in self.constants if isinstance(n.meta.get("val"), torch.Tensor)}
+        self.of_data = of_data(nodes)
         # The nodes that programs or eager compute, in order.
-        self.computed = dict.fromkeys(n for n in nodes if n.op == "call_function" and n not in self.mutations and is_tensor(n))
+        self.computed = dict.fromkeys(
+            n for n in nodes if n.op == "call_function" and n not in self.mutations and (is_tensor(n) or n in self.of_data)
+        )
+        repeat = own.repeat_layers and not self.of_data  # each use of such a symbol reads a tensor of its own layer
         self.runs = repeats.find(list(self.computed), roles(self.constants, self.attributes, mutated)) if repeat else []
         # Nodes of further copies of equal layers -> the node that stands for each.
         self.models = repeats.models(list(self.computed), self.runs)
         self.surveyed = [n for n in nodes if n not in self.models]
         sizes.settle(self.surveyed)
         self.key = Key(self.placeholders, needed_symbols(self.surveyed, self.outputs))
-        self.reasons = {}  # node -> why it runs in eager; "" for a part of another node's result
-        self.whole_reason = None  # why no operator of this graph can be compiled
-        self.lock = threading.Lock()
-        if verify and any(map(draws, self.computed)):
+        self.givers = {}  # symbol that depends on data -> a tensor that eager computes, with a dimension of this size
+        self.reasons = {}  # node -> why it runs in eager; "" for what is not listed (is_operator)
+        self.lock = threading.RLock()
+        leaves_out = own.verify and any(map(draws, self.computed))
+        if leaves_out:
             self.note("verify leaves this graph out: eager would draw other random numbers")
-            verify = 0.0
         self.has_collectives = any(collectives.starts(node.target) for node in self.computed)
-        if self.has_collectives and 0 < verify < 1:
+        if self.has_collectives and 0 < own.verify < 1:
             self.note("verify leaves this graph out: ranks would compare different calls, and to compare is to run collectives again")
-            verify = 0.0
-        self.verifier = Verifier(verify)
+            leaves_out = True
+        self.verifier = Verifier(0.0 if leaves_out else own.verify)
         self.find_reasons()
         self.recompiled = sizes.recompile_reason()
-        self.prepare()
+        self.pending = None  # the compilation, while another thread is at it and calls run in eager
+        self.compile_first()
         self.wall_s = 0.0  # of the backend's call, measured by the code that makes the graph
+
+    def compile_body(self, module, name):
+        """The entry of a graph that an operator of this one calls. The option verify compares the results of this one."""
+        graph = CompiledGraph(module, f"{self.name}_{name}", (), self.own._replace(verify=0.0))
+        report.compiled(graph)
+        return graph.entry()
 
     @functools.cached_property
     def sources(self):
@@ -107,8 +108,6 @@ class CompiledGraph:
     # ---- what runs where ------------------------------------------------------------------------
 
     def find_reasons(self):
-        if self.key.unknown:
-            self.whole_reason = f"shapes that depend on data ({', '.join(sorted(map(str, self.key.unknown)))})"
         handled = {}
         plain = {}  # node -> whether programs support the kind of its value
         for node in self.surveyed:
@@ -123,16 +122,34 @@ class CompiledGraph:
                 known = target in HANDLERS or target is operator.getitem or vendor.refusal(target, self.options) == ""
                 handled[id(target)] = known
             sources = node.all_input_nodes
-            if known and not self.whole_reason and plain[node] and all([plain[self.models.get(n, n)] for n in sources]):
+            depends = self.depends_on_data(node) if self.of_data else None
+            if known and not depends and plain[node] and all([plain[self.models.get(n, n)] for n in sources]):
                 continue
             values = (self.unsupported_value(n) for n in [node, *sources])
-            lacking = None if known else by_design(target) or vendor.refusal(target, self.options) or "no handler for this operator"
-            reason = self.whole_reason or lacking or next(filter(None, values), None)
+            lacking = None if known else self.unknown_reason(node)
+            reason = depends or lacking or next(filter(None, values), None)
             if reason:
-                self.reasons[node] = reason
+                self.reasons[node] = reason if is_operator(node) else ""
+            if node in self.reasons or sources and target is operator.getitem and sources[0] in self.reasons:
+                for symbol in readable([node.meta.get("val")]) if node in self.of_data and is_tensor(node) else ():
+                    self.givers.setdefault(symbol, node)
         if self.reasons:
             self.reasons.update({node: self.reasons[model] for node, model in self.models.items() if model in self.reasons})
             self.spread_to_getitem()
+
+    def depends_on_data(self, node):
+        """Why a node with symbols that depend on data runs in eager: it is the first with such a symbol, or no tensor from eager gives
+        the symbol. A program reads it from the shape of such a tensor, which the node therefore has among its sources."""
+        symbols = set().union(*[self.of_data.get(n, ()) for n in [node, *self.sources[node]]])
+        if symbols and symbols <= self.givers.keys() and is_tensor(node):
+            self.sources[node] = list(dict.fromkeys([*self.sources[node], *(self.givers[s] for s in symbols)]))
+            return None
+        return f"shapes or numbers that depend on data ({', '.join(sorted(map(str, symbols)))})" if symbols else None
+
+    def unknown_reason(self, node):
+        if self.own.fallback_random and draws(node):
+            return "fallback_random: eager draws the random numbers"
+        return by_design(node.target) or vendor.refusal(node.target, self.options) or "no handler for this operator"
 
     def unsupported_value(self, node):
         values = node.meta.get("val")
@@ -152,8 +169,51 @@ class CompiledGraph:
             if node.target is operator.getitem and node.args[0] in self.reasons:
                 self.reasons[node] = ""  # it runs with its source and is not listed
 
+    def compile_first(self):
+        """The first compilation. With the option compile_timeout another thread does it, and calls that come before its end run in
+        eager; on_failure says whether a failure or a late end is an error."""
+        try:
+            if self.own.compile_timeout == math.inf:
+                return self.prepare()
+            self.pending = compiler().submit(self.prepare)
+            self.pending.result(self.own.compile_timeout)
+        except concurrent.futures.TimeoutError:
+            late = f"the compilation takes more than compile_timeout = {self.own.compile_timeout:g} s"
+            if not self.own.eager_on_failure:
+                raise MortiseError(UNSUPPORTED, f'{self.name}: {late}; allow it more, or use on_failure = "eager"') from None
+            if self.own.compile_timeout:
+                self.note(f"{late}; calls run in eager until it ends")
+            return
+        except Exception as error:
+            self.failed(error)
+        self.pending = None
+
+    def failed(self, error):
+        if not self.own.eager_on_failure:
+            raise error
+        self.roll_back(f"the compilation failed: {type(error).__name__}: {' '.join(str(error).split())}")
+
+    def is_pending(self):
+        """Whether the compilation is still under way on another thread."""
+        pending = self.pending
+        if pending is None:
+            return False
+        if not pending.done():
+            return True
+        with self.lock:
+            if self.pending is not None and (error := pending.exception()) is not None:
+                self.failed(error)
+            self.pending = None
+        return False
+
     def prepare(self):
         """Partitions and compiles. Nodes that the importer or the compiler refuses move to eager, and the graph is partitioned again."""
+        self.regions = []
+        with progress.shown(self.name, lambda: (sum(bool(r.specialisations) for r in self.regions), len(self.regions))):
+            self.compile_all()
+        fallback.tell(self)
+
+    def compile_all(self):
         for _ in range(len(self.nodes) + 1):  # each round moves at least one node
             self.partition = Partition(self)
             self.steps, self.regions = [], []
@@ -164,12 +224,14 @@ class CompiledGraph:
                 else:
                     self.prepare_steps()
                 for region in self.regions:
-                    if self.key:
+                    if region.key is not self.key:
+                        self.compile_of_data(region)
+                    elif self.key:
                         region.compile_ahead()
                     else:
                         self.compile(region, ())
                 self.check_requirement()
-                return fallback.tell(self)
+                return
             except NodeUnsupported as error:
                 self.refuse(error.node, error.reason)
         raise MortiseError(INTERNAL, f"{self.name}: no partition stands; the last refusals: {list(self.reasons.items())[-3:]}")
@@ -180,6 +242,24 @@ class CompiledGraph:
         except MortiseError as error:
             self.refuse_uncompiled(region, error)
 
+    def compile_of_data(self, region):
+        """Compiles for all sizes, or moves nodes whose sizes depend on data to eager: there may be other sizes in each call."""
+        nodes = [n for n in region.nodes if n in self.of_data]
+        try:
+            if region.key.unknown:
+                raise NeedsNumbers(f"no tensor has the size {min(map(str, region.key.unknown))}")
+            region.compile_ahead(required=True)
+        except NodeUnsupported as error:
+            nodes, reason = [error.node], error.reason
+        except (NeedsNumbers, MortiseError) as error:
+            reason = str(error)
+        else:
+            return
+        reason = f"for sizes that depend on data: {reason}"
+        for node in nodes:
+            self.refuse(node, reason)
+        raise NodeUnsupported(nodes[-1], reason)
+
     def refuse_uncompiled(self, region, error):
         """Moves nodes that no device takes to eager: the nodes that the error lists, or the whole region when a plugin could not compile
         it. Re-raises other errors, and every error under `require`, which forbids a silent fallback."""
@@ -188,7 +268,8 @@ class CompiledGraph:
             refused.setdefault(refusal.location, {})[str(refusal)] = None  # a set in order, because ops may share a location
         nodes = [n for n in region.nodes if n.name in refused]
         if not nodes:
-            if error.code != UNSUPPORTED or _library.setting(self.options, "require"):
+            is_failure = error.code != UNSUPPORTED and not self.own.eager_on_failure
+            if is_failure or _library.setting(self.options, "require"):
                 raise error
             nodes = region.nodes
         for node in nodes:
@@ -198,7 +279,7 @@ class CompiledGraph:
     def bind_ahead(self, traced):
         """Starts to bind the weights on another thread, beside what PyTorch does between this compilation and the first call. `traced`: the
         tensors that Dynamo traced with. A call that passes others, or changed ones, binds them itself."""
-        if self.key or len(traced) != len(self.placeholders):
+        if self.key or self.pending or len(traced) != len(self.placeholders):
             return
         weights = {n: t for n, t in zip(self.placeholders, traced, strict=True) if n in self.constants and is_real(t)}
         for region in self.regions:
@@ -227,8 +308,10 @@ class CompiledGraph:
         self.spread_to_getitem()
 
     def region(self, name, nodes, arguments, read, wanted, states):
-        own = self.constants, self.key, self.attributes, self.options, self.limit
-        runs = [] if not self.repeat else self.runs if len(nodes) == len(self.computed) else None
+        has_own = any(n in self.of_data for n in nodes)
+        key = Key(arguments, needed_symbols([*arguments, *nodes], wanted)) if has_own else self.key
+        own = self.constants, key, self.attributes, self.options, self.own.specialize_limit
+        runs = [] if not self.own.repeat_layers else self.runs if len(nodes) == len(self.computed) else None
         made = Region(name, nodes, arguments, read, wanted, states, *own, runs)
         self.regions.append(made)
         return made
@@ -269,7 +352,9 @@ class CompiledGraph:
                 for node in self.partition.with_floating(later, [])
                 for s in self.sources[node]
             }
-            wanted = [n for n in nodes if isinstance(n.meta.get("val"), torch.Tensor) and (n in readers or n in needed_later)]
+            # Numbers that depend on data are passed as tensors are; others come from shapes.
+            passed = (n for n in nodes if isinstance(n.meta.get("val"), torch.Tensor) or n in self.of_data)
+            wanted = [n for n in passed if n in readers or n in needed_later]
             if number % 2 == 0:
                 states = {t: s for t, s in self.mutations.values() if handled.get(t) == number}
                 self.add_program(number, self.partition.with_floating(nodes, wanted), wanted, states)
@@ -324,8 +409,12 @@ class CompiledGraph:
             made[node] = graph.node_copy(node, lambda n: made[n])
         graph.output([made[n] for n in wanted])
         graph.eliminate_dead_code()
+        piece = torch.fx.GraphModule(self.module, graph)
+        for name, body in self.bodies.items():
+            if hasattr(piece, name):
+                setattr(piece, name, body)
         started = any(collectives.starts(node.target) for node in nodes)
-        self.steps.append((torch.fx.GraphModule(self.module, graph), arguments, wanted, started, []))
+        self.steps.append((piece, arguments, wanted, started, []))
 
     # ---- the call ---------------------------------------------------------------------------------
 
@@ -333,9 +422,17 @@ class CompiledGraph:
         """A callable of the arguments, or of one list of them as AOTAutograd passes it, which returns a list of results. `alone`: nothing
         around it switches autograd and autocast off, which programs do not see, but PyTorch's operators do."""
         call, fail = (without_modes(self.call), without_modes(self.fail)) if alone else (self.call, self.fail)
-        return _library.native().Entry(call, fail, report.collecting)
+        return _library.native().Entry(call, fail, report.collecting, vars(profiler))
 
     def call(self, entry, arguments):
+        started = time.perf_counter()
+        results = self.checked(entry, arguments)
+        if report.collecting:
+            report.called(self, started)
+        return results
+
+    def checked(self, entry, arguments):
+        """The call, compared with eager where the option verify wants it."""
         if not self.verifier.takes():
             return self.run(entry, arguments)
         results, wrong = self.verifier.call(self, lambda: self.run(entry, arguments), arguments)
@@ -348,7 +445,7 @@ class CompiledGraph:
         """Runs the whole graph in eager from now on."""
         self.note(f"{reason}; the graph runs in eager from now on (the option save_graphs keeps it for `mortise reduce`)")
         with self.lock:
-            self.reasons.update(dict.fromkeys((n for n in self.computed if n.target is not operator.getitem), reason))
+            self.reasons.update({n: reason if is_operator(n) else "" for n in self.computed if n.target is not operator.getitem})
             self.spread_to_getitem()
             self.prepare()
 
@@ -358,6 +455,9 @@ class CompiledGraph:
 
     def run(self, entry, arguments):
         """Results. Where one program serves the next call, too, `entry` calls it by itself from now on."""
+        if self.is_pending():
+            results = self.module(*arguments)
+            return list(results) if isinstance(results, (tuple, list)) else [results]
         key = self.key.read(arguments) if self.key.sources else ()
         if report.collecting:
             report.collect(self, key)
@@ -421,12 +521,16 @@ class CompiledGraph:
 
         if key and self.has_collectives:  # what cannot be compiled for these shapes is found before other ranks wait for this one
             for region in self.regions:
-                region.compile_for(key)
+                if region.key is self.key:
+                    region.compile_for(key)
         too_late = False
         for step, inputs, wanted, acts, done in self.steps:
             values = [value(n) for n in inputs]
             try:
-                results = step(values, key, bool(report.collecting)) if isinstance(step, Region) else step(*values)
+                if isinstance(step, Region):
+                    results = step(values, key if step.key is self.key else step.key.read(values), bool(report.collecting))
+                else:
+                    results = step(*values)
             except (NodeUnsupported, MortiseError) as error:
                 error.too_late = too_late
                 raise
@@ -449,7 +553,7 @@ class CompiledGraph:
         return any(number % 2 == 0 for number in self.partition.segments)
 
     def operator_count(self):
-        return sum(n.target is not operator.getitem for n in self.computed)
+        return sum(map(is_operator, self.computed))
 
 
 def symbolic_extents(node):

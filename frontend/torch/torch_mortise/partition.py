@@ -8,6 +8,7 @@ import torch
 from . import collectives
 from .errors import INTERNAL, MortiseError
 from .importer.shape import VIEWS
+from .verify import draws
 
 aten = torch.ops.aten
 # The results of these operators are computed again in each region that reads them, instead of being passed between regions.
@@ -22,9 +23,29 @@ CREATION = {
 }
 
 
+def is_tensor(node):
+    value = node.meta.get("val")
+    return isinstance(value, (torch.Tensor, tuple, list))
+
+
+def is_operator(node):
+    """Whether reports list and count the node: no part of another one's result, and no arithmetic or check of numbers."""
+    return node.target is not operator.getitem and (is_tensor(node) or node.target is aten._local_scalar_dense.default)
+
+
 def is_view(target):
     """Whether the results of an operator share memory with its operands."""
     return isinstance(target, torch._ops.OpOverload) and any(result.alias_info for result in target._schema.returns)
+
+
+def in_order(graph, chosen):
+    """The graph's sources, and for each node that is `chosen` and runs in eager the one before it."""
+    sources, before = dict(graph.sources), []
+    for node in graph.computed:
+        if node in graph.reasons and chosen(node):
+            sources[node] = [*sources[node], *before]
+            before = [node]
+    return sources
 
 
 class Partition:
@@ -42,7 +63,8 @@ class Partition:
         if not graph.reasons:
             self.segments[0] = list(graph.computed)
             return
-        self.sources, self.reasons = graph.sources, graph.reasons
+        self.reasons = graph.reasons
+        self.sources = in_order(graph, draws) if graph.own.fallback_random else graph.sources
         self.nodes = list(graph.computed)
         self.pending = {}  # the nodes that have no segment yet, in the graph's order
         for node in self.nodes:

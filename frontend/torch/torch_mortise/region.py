@@ -3,6 +3,8 @@
 that is impossible, once for each shape."""
 
 import collections
+import contextlib
+import functools
 import json
 import logging
 import math
@@ -14,10 +16,12 @@ import weakref
 
 import torch
 import torch.fx
+from torch.autograd import profiler
 
 from . import _library, places, pool, repeats
 from .errors import UNSUPPORTED, MortiseError, Refusal
 from .extents import NeedsNumbers, at
+from .fallback import site
 from .region_import import ARGUMENT, CONSTANT, OBJECT, STATE, Importer, NodeUnsupported, Outputs
 
 log = logging.getLogger("torch_mortise")
@@ -225,11 +229,14 @@ class Region:
                 pass
         return found
 
-    def compile_for_all(self):
-        """The specialisation for all shapes. None: the region is compiled for each shape from now on, and a note gives the reason."""
+    def compile_for_all(self, required=False):
+        """The specialisation for all shapes. None: the region is compiled for each shape from now on, and a note gives the reason. Raises
+        it if the specialisation is `required`."""
         try:
             return Specialisation(self, None)
         except (NeedsNumbers, NodeUnsupported, MortiseError) as error:
+            if required:
+                raise
             self.for_all = False
             self.note(f"compiled for each shape, not for all: {error}")
             return None
@@ -238,10 +245,10 @@ class Region:
         """Whether a program for these numbers exists."""
         return (None if self.for_all else key) in self.specialisations
 
-    def compile_ahead(self):
+    def compile_ahead(self, required=False):
         """Compiles for all shapes, before the first call gives shapes."""
         with self.lock, torch._subclasses.fake_tensor.unset_fake_temporarily():
-            if self.for_all and (found := self.compile_for_all()) is not None:
+            if self.for_all and (found := self.compile_for_all(required)) is not None:
                 self.specialisations[None] = found
 
     def compile_for(self, key):
@@ -273,9 +280,18 @@ class Region:
         self.notes.append(text)
         log.warning("%s: %s", self.name, text)
 
+    @functools.cached_property
+    def label(self):
+        """What torch.profiler shows: the region's name, and the lines of the model that it comes from."""
+        sites = list(filter(None, map(site, self.nodes)))
+        ends = dict.fromkeys([*sites[:1], *sites[-1:]])
+        return f"mortise {self.name}" + (f" ({' to '.join(ends)})" if ends else "")
+
     def __call__(self, arguments, key, profile=False):
+        recorded = profiler.record_function(self.label) if profiler._is_profiler_enabled else contextlib.nullcontext()
         try:
-            return self.call(arguments, key, profile)
+            with recorded:
+                return self.call(arguments, key, profile)
         except MortiseError as error:
             self.described(error, key)
             raise

@@ -5,31 +5,51 @@ import collections
 import contextlib
 import html
 import json
+import time
 import weakref
 
 import torch
 
+from . import caches, timeline
 from .fallback import forget, site
 from .importer import by_design
 from .pool import pool
 from .region import NoProgram
 
-# One list of the (graph, key) pairs that ran for each open `profiling` block. A call only checks whether any block is open.
+# A Profile for each open `profiling` block. A call only checks whether any block is open.
 collecting = []
 _recent = collections.deque(maxlen=256)  # weak references to graphs, newest last
-_profiled = None  # [(graph, key)] of the last profiling block
+_profiled = None  # the Profile of the last profiling block
+
+
+class Profile:
+    """What ran in one `profiling` block."""
+
+    def __init__(self):
+        self.started = time.perf_counter()
+        self.pairs = []  # (graph, key)
+        self.calls = []  # as last_report() lists them
 
 
 def compiled(graph):
     global _profiled
     _recent.append(weakref.ref(graph))
     _profiled = None
+    caches.compiled(graph.options)
 
 
 def collect(graph, key):
-    for seen in collecting:
-        if (graph, key) not in seen:
-            seen.append((graph, key))
+    for profile in collecting:
+        if (graph, key) not in profile.pairs:
+            profile.pairs.append((graph, key))
+
+
+def called(graph, started):
+    """Notes a call that ends now."""
+    now, resident, pooled = time.perf_counter(), timeline.resident_bytes(), pool.report()["output_pool_bytes"]
+    for profile in collecting:
+        profile.calls.append({"graph": graph.name, "start_s": started - profile.started, "s": now - started, "resident_bytes": resident,
+                              "output_pool_bytes": pooled})
 
 
 def reset():
@@ -46,19 +66,20 @@ def profiling():
     """Measures the time of each step of the programs that run inside the block. Afterwards last_report() covers the graphs that ran in
     it."""
     global _profiled
-    seen = []
-    collecting.append(seen)
+    profile = Profile()
+    collecting.append(profile)
     try:
         yield
     finally:
-        collecting[:] = [s for s in collecting if s is not seen]
-        _profiled = seen
+        collecting[:] = [other for other in collecting if other is not profile]
+        _profiled = profile
 
 
 def _entry(graph, key):
     programs, handles, notes = [], [], list(graph.notes)
     numbers = collections.Counter()
-    for region in graph.regions:
+    pending = graph.is_pending()
+    for region in () if pending else graph.regions:
         notes += region.notes
         for found in region.programs(key):
             if isinstance(found.program, NoProgram):
@@ -67,15 +88,17 @@ def _entry(graph, key):
                 numbers[name] += found.record[name]
             programs.append(json.loads(found.program.report()))
             handles.append(found.program.handle)
+    reasons = [] if pending else graph.eager_nodes()
     eager = [
         {"node": n.name, "op": str(n.target), "site": site(n), "reason": r, "by_design": by_design(n.target) is not None}
-        for n, r in graph.eager_nodes()
+        for n, r in reasons
     ]
     total = graph.operator_count()
     return {
         "name": graph.name,
         "symbols": graph.key.described(key),
         "recompiled": graph.recompiled,
+        "pending": pending,
         "operators": total,
         "coverage": (total - len(eager)) / total if total else 1.0,
         "eager": eager,
@@ -96,22 +119,27 @@ def _entry(graph, key):
 
 def _pairs():
     if _profiled is not None:
-        return list(_profiled)
+        return list(_profiled.pairs)
     pairs = []
     for reference in _recent:
         graph = reference()
         if graph is not None:
-            keys = {k: None for region in graph.regions for k in list(region.specialisations)} or {(): None}
+            regions = [] if graph.is_pending() else [region for region in graph.regions if region.key is graph.key]
+            keys = {k: None for region in regions for k in list(region.specialisations)} or {(): None}
             pairs += [(graph, key) for key in keys]
     return pairs
 
 
 def last_report():
     """A dictionary: {"coverage", "operators", "placement": {device: operators}, "time_share": {lowering: share}, "memory":
-    {"output_pool_bytes", ...}, "graphs": [...]}, one graph for each compiled specialisation; `program` in it is the C API's report.
+    {"output_pool_bytes", ...}, "calls": [...], "graphs": [...]}, one graph for each compiled specialisation; `program` in it is the C
+    API's report.
     What runs in "eager" has its reason, and `by_design` if it always does: collectives, and the keys of random numbers.
-    `recompiled` says why Dynamo traced the function of a graph anew, None for the first trace.
-    "memory" describes the process: bytes that the pool of results keeps, those that are idle now, its blocks, hits and misses."""
+    `recompiled` says why Dynamo traced the function of a graph anew, None for the first trace; `pending` whether a graph's first
+    compilation is still under way (the option compile_timeout).
+    "memory" describes the process: bytes that the pool of results keeps, those that are idle now, its blocks, hits and misses.
+    "calls" are those of the last `profiling` block: {"graph", "start_s" since the block began, "s" until the call returned, which on a GPU
+    is until its work was queued, and at its end "resident_bytes" of the process and "output_pool_bytes"}."""
     graphs = [_entry(graph, key) for graph, key in _pairs()]
     total = sum(g["operators"] for g in graphs)
     eager = sum(len(g["eager"]) for g in graphs)
@@ -131,6 +159,7 @@ def last_report():
         "placement": dict(placement),
         "memory": pool.report(),
         "time_share": {k: v / spent for k, v in times.most_common()} if spent else {},
+        "calls": list(_profiled.calls) if _profiled is not None else [],
         "graphs": graphs,
     }
 
@@ -239,11 +268,18 @@ pre{{background:#f4f4f4;padding:1em;overflow:auto}}td{{padding:.2em 1em .2em 0}}
 <h1>Where each region ran</h1><p>Coverage {r["coverage"]:.1%} of {r["operators"]} operators</p><div class="bar">{bars}</div>
 <h2>Share of time per lowering</h2><table>{shares}</table><h2>Candidates that lost or were refused</h2>
 <table><tr><th>lowering<th>device<th>ops<th>predicted<th>reason<th>detail</tr>{candidates}</table>
-<h2>Regions, copies, refusals and reasons</h2><pre>{html.escape(str(self))}</pre>"""
+{timeline.rows(r)}<h2>Regions, copies, refusals and reasons</h2><pre>{html.escape(str(self))}</pre>"""
+
+    def trace(self):
+        """The calls and their steps over time, as the text of a file for Perfetto."""
+        return timeline.trace(self.report)
 
     def save(self, path):
+        """Writes the report, by the name's end: .trace.json for Perfetto, .json, .txt, or a page for a browser."""
+        kinds = {".trace.json": self.trace, ".json": self.json, ".txt": self.__str__}
+        made = next((make for end, make in kinds.items() if str(path).endswith(end)), self.html)
         with open(path, "w", encoding="utf-8") as file:
-            file.write(self.json() if str(path).endswith(".json") else self.html())
+            file.write(made())
 
 
 def explain(model, *args, mode=None, options=None, **kwargs):

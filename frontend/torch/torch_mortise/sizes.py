@@ -100,8 +100,8 @@ def require(size, least):
     environment = size.node.shape_env
     for symbol in size.node.expr.free_symbols:
         bound = least if symbol == size.node.expr else min(least, 2)
-        if environment.backed_var_to_val[symbol] < bound:
-            raise SizesMatter(f"{symbol} is less than {bound}")
+        if environment.backed_var_to_val.get(symbol, 0) < bound:  # 0: it depends on data
+            raise SizesMatter(f"{symbol} may be less than {bound}")
         environment._update_var_to_range(symbol, ValueRanges(bound, int_oo))
     if not size >= least:
         raise SizesMatter(f"{size} is less than {least}")

@@ -5,6 +5,7 @@ or an Extent."""
 import sympy
 import torch
 import torch.fx
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from .extents import NeedsNumbers, Table
 from .facts import LARGEST, equalities, narrowed
@@ -24,6 +25,34 @@ def shape_symbols(value):
     if isinstance(value, (tuple, list)):
         return set().union(*map(shape_symbols, value))
     return symbols_of(value.shape if isinstance(value, torch.Tensor) else (value,))
+
+
+def parts_of(value):
+    """(dimension, part) of a tensor's shape; (None, number) for a number."""
+    return enumerate(value.shape) if isinstance(value, torch.Tensor) else [(None, value)]
+
+
+def readable(values):
+    """The symbols that these arguments of a graph give."""
+    return {part.node.expr for value in values for _, part in parts_of(value) if isinstance(part, SYMBOLIC) and part.node.expr.is_Symbol}
+
+
+def of_data(nodes):
+    """The nodes whose values or shapes depend on data: {node: a set of symbols that no argument gives}. What checks such symbols is among
+    them, and has no value."""
+    given = readable([n.meta.get("val") for n in nodes if n.op == "placeholder"])
+    symbols = {n: unbacked_symbols(n.meta.get("val")) - given for n in nodes if n.op == "call_function"}
+    for node in symbols:
+        if node.meta.get("val") is None:
+            symbols[node] = set().union(*[symbols.get(source, ()) for source in node.all_input_nodes])
+    return {node: found for node, found in symbols.items() if found}
+
+
+def unbacked_symbols(value):
+    if isinstance(value, (tuple, list)):
+        return set().union(*map(unbacked_symbols, value))
+    is_symbolic = value._has_symbolic_sizes_strides if isinstance(value, torch.Tensor) else isinstance(value, SYMBOLIC)
+    return free_unbacked_symbols(value) if is_symbolic else set()
 
 
 def needed_symbols(nodes, results):
@@ -107,8 +136,7 @@ class Key:
             self.ranges = [(*narrowed(self.environment, s), steps.get(s, 1)) for s, _, _ in self.sources]
 
     def _add(self, value, position, needed, known):
-        parts = enumerate(value.shape) if isinstance(value, torch.Tensor) else [(None, value)]
-        for dimension, part in parts:
+        for dimension, part in parts_of(value):
             if isinstance(part, SYMBOLIC):
                 symbol = part.node.expr
                 if symbol in needed and symbol not in known:

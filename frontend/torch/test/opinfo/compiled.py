@@ -13,15 +13,11 @@ import warnings
 import torch
 from torch.utils import _pytree as pytree
 
-from . import samples
+from . import processes, samples
 
 # Operators whose results are not determined: only shapes and dtypes are compared.
 UNDETERMINED = ("empty", "empty_like", "new_empty", "new_empty_strided", "empty_strided", "empty_permuted")
-SECONDS = 120  # of one sample
-
-
-class TookTooLong(Exception):
-    pass
+SECONDS = 120  # of processor time, for one sample
 
 
 def differentiable(value):
@@ -115,16 +111,12 @@ def judge_sample(op, sample, dynamic):
 
     try:
         found = call(torch.compile(function, backend="mortise", dynamic=dynamic, options={"device": "cpu"}))
-    except TookTooLong:
-        raise
     except Exception as error:
         if pytorchs_error(call, function, dynamic) is type(error):
             return "left out", f"backend aot_eager raises {type(error).__name__} too"
         return "failed", f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
     try:
         why = difference(call, found, expected)
-    except TookTooLong:
-        raise
     except Exception as error:  # one operator's must not end the figure
         why = f"the judge raises {type(error).__name__}: {' '.join(str(error).split())[:300]}"
     if why:
@@ -134,22 +126,15 @@ def judge_sample(op, sample, dynamic):
     return ("called through", ", ".join(eager)) if eager or not report["graphs"] else ("compiled", "")
 
 
-def judge_operator(arguments):
-    """A record of an operator: {"name", "rows": [[place, outcome, why]]}. `arguments`: its name, how many samples, and the number of one
-    sample or None."""
-    import signal
-
-    name, most, only = arguments
+def judge_operator(task, begin=lambda place: None, known=(), note=lambda row: None):
+    """A record of an operator: {"name", "rows": [[place, outcome, why]]}. `task`: its name, how many samples, and the number of one sample
+    or None. The others: as processes.judge_all calls it."""
+    name, most, only = task
     torch.set_num_threads(1)
     logging.disable(logging.WARNING)
     op, rows, started = samples.database()[name], [], time.perf_counter()
     if torch.float32 not in op.supported_dtypes("cpu"):
         return {"name": name, "rows": [], "why": "no float32"}
-
-    def late(*_):
-        raise TookTooLong
-
-    signal.signal(signal.SIGALRM, late)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         samples.all_seeded()
@@ -162,12 +147,15 @@ def judge_operator(arguments):
             if (number != only) if only is not None else not any(sample is one for one in chosen):
                 continue
             for dynamic in (False, True):
-                signal.alarm(SECONDS)
-                try:
-                    outcome = judge_sample(op, sample, dynamic)
-                except TookTooLong:
-                    outcome = "failed", f"took more than {SECONDS} s"
-                finally:
-                    signal.alarm(0)
-                rows.append([f"{name}:{number}" + (":dynamic" if dynamic else ""), *outcome])
+                place = f"{name}:{number}" + (":dynamic" if dynamic else "")
+                if place in known:
+                    continue
+                begin(place)
+                rows.append([place, *judge_sample(op, sample, dynamic)])
+                note(rows[-1])
     return {"name": name, "rows": rows, "why": "", "seconds": time.perf_counter() - started}
+
+
+def judge_all(tasks, workers):
+    """Yields a record for each task, as they come."""
+    return processes.judge_all(judge_operator, tasks, workers, SECONDS)

@@ -44,8 +44,12 @@ LISTED = (
 
 
 @functools.cache
-def table():
-    """{overload: its decomposition}, without the overloads that have a handler."""
+def table(fallback_random=False):
+    """{overload: its decomposition}, without the overloads that have a handler, nor, with `fallback_random`, those that draw."""
     # Without operators that are compositions in every mode: PyTorch takes them apart before it asks, and to list them takes long.
     theirs = {**_core_aten_decompositions_post_autograd(), **get_decompositions(LISTED)}
-    return {op: f for op, f in {**theirs, **DECOMPOSITIONS}.items() if op not in HANDLERS}
+    return {
+        op: f
+        for op, f in {**theirs, **DECOMPOSITIONS}.items()
+        if op not in HANDLERS and not (fallback_random and torch.Tag.nondeterministic_seeded in getattr(op, "tags", ()))
+    }
