@@ -28,6 +28,11 @@ Value Code::approximateReciprocal(Value x) {
   return eachLane(x, [&](Value each) { return instructions.approximations->reciprocal(*this, each); });
 }
 
+// Of numbers of which subnormal ones may count as 0.
+template <typename OpT> static Value roughExtreme(Code &c, Value x, double bound) {
+  return OpT::create(c.b, c.loc, x, c.constant(x.getType(), bound), arith::FastMathFlags::afn);
+}
+
 // Part of the next instruction, as Code::neg is not, which keeps the payload of NaN.
 static Value minus(Code &c, Value x) { return c.one<arith::NegFOp>(x); }
 
@@ -35,28 +40,41 @@ static Value minus(Code &c, Value x) { return c.one<arith::NegFOp>(x); }
 // e lose.
 static Value expPower(Code &c, Value x, double sign, Value &lost) {
   Value factor = c.constant(x.getType(), sign * log2e), power = c.mul(x, factor);
-  Value error = c.fma(x, factor, minus(c, power));
-  lost = c.fma(x, c.constant(x.getType(), sign * log2eRest * ln2), c.mul(error, ln2));
+  Value error = c.normalFma(x, factor, minus(c, power));
+  lost = c.normalFma(x, c.constant(x.getType(), sign * log2eRest * ln2), c.mul(error, ln2));
   return power;
+}
+
+// 1 / x within 0.6 ULP for x from 1 to 2^64, with a step of Newton's.
+Value Code::refinedReciprocal(Value x) {
+  Value r = approximateReciprocal(x);
+  return normalFma(r, normalFma(minus(*this, x), r, constant(x.getType(), 1)), r);
 }
 
 // Within 3.5 ULP.
 Value Code::approximateExp(Value x) {
-  x = two<arith::MaximumFOp>(two<arith::MinimumFOp>(x, constant(x.getType(), 90)), constant(x.getType(), -110));
+  x = roughExtreme<arith::MinimumFOp>(*this, x, 90);
+  x = roughExtreme<arith::MaximumFOp>(*this, x, -110);
   Value lost, power = expPower(*this, x, 1, lost);
   return mul(approximateExp2(power, true), add(lost, 1.0)); // which does not make NaN of infinity
 }
 
 // With e = e^-|x| and q = e / (1 + e): e - e q for x < 0, and 1 - q else. So the error of q counts little where e is
-// small, and all in all it is within 3.7 ULP.
+// small.
+Value Code::logisticOf(Value x, Value e) {
+  Value one = constant(x.getType(), 1), q = mul(e, refinedReciprocal(add(e, 1.0)));
+  Value whole = select(compare(P::OLT, x, 0.0), e, one);
+  return normalFma(minus(*this, whole), q, whole);
+}
+
+// Within 3.7 ULP.
 Value Code::approximateLogistic(Value x) {
-  Value size = two<arith::MinimumFOp>(abs(x), constant(x.getType(), 110)), one = constant(x.getType(), 1);
-  Value lost, power = expPower(*this, size, -1, lost), e = approximateExp2(power, true);
-  e = fma(e, lost, e);
-  Value sum = add(e, 1.0), r = approximateReciprocal(sum);
-  r = fma(r, fma(minus(*this, sum), r, one), r); // a step of Newton's
-  Value q = mul(e, r), whole = select(compare(P::OLT, x, 0.0), e, one);
-  return fma(minus(*this, whole), q, whole);
+  Value size = roughExtreme<arith::MinimumFOp>(*this, abs(x), 110);
+  Value lost, power = expPower(*this, size, -1, lost), rough = approximateExp2(power, true);
+  Value result = logisticOf(x, normalFma(rough, lost, rough));
+  if (!hasFlushingFma(x))
+    return result;
+  return select(compare(P::OLT, x, -64.0), mul(rough, add(lost, 1.0)), result); // e - e q is e, and may be subnormal
 }
 
 // max(x, 0) - |x| Phi(-|x|), where -Phi(-a) = e^(-a^2/2) s p(s) with s = 1 / (1 + 0.55 a). The error of Phi counts only
@@ -64,11 +82,14 @@ Value Code::approximateLogistic(Value x) {
 // 1.2 w, and those of p 1.2 w. Far out it is 2^-14 of the result. Infinity times Phi = 0 would be NaN, which is right
 // only at -infinity.
 Value Code::approximateGelu(Value x) {
-  Value zero = constant(x.getType(), -0.0), most = constant(x.getType(), 0x1p127);
-  Value s = approximateReciprocal(fma(abs(x), constant(x.getType(), 0.55), 1.0));
+  Value size = abs(x), s = approximateReciprocal(normalFma(size, constant(x.getType(), 0.55), 1.0));
   Value e = approximateExp2(mul(mul(x, -0.5 * log2e), x), false);
   Value tail = mul(mul(s, polynomial(s, geluTail)), e);
-  return fma(abs(two<arith::MinNumFOp>(x, most)), tail, two<arith::MaxNumFOp>(x, zero));
+  Value result = normalFma(abs(roughExtreme<arith::MinNumFOp>(*this, x, 0x1p127)), tail,
+                           roughExtreme<arith::MaxNumFOp>(*this, x, -0.0));
+  if (!hasFlushingFma(x))
+    return result;
+  return select(compare(P::OLT, size, 0x1p-64), mul(x, 0.5), result); // which may be subnormal
 }
 
 } // namespace mortise::codegen

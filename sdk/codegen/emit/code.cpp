@@ -104,6 +104,31 @@ Value Code::fma(Value x, Value y, Value z) {
   return math::FmaOp::create(b, loc, x, y, z);
 }
 
+Value Approximations::flushingFma(Code &c, Value x, Value y, Value z) const {
+  return math::FmaOp::create(c.b, c.loc, x, y, z);
+}
+
+Value Code::normalFma(Value x, Value y, Value z) {
+  if (!hasFlushingFma(x))
+    return fma(x, y, z);
+  match(x, y), match(x, z), match(x, y);
+  if (!isVector(x))
+    return instructions.approximations->flushingFma(*this, x, y, z);
+  Value result = LLVM::PoisonOp::create(b, loc, x.getType());
+  for (int64_t lane = 0; lane < cast<VectorType>(x.getType()).getDimSize(0); ++lane)
+    result = LLVM::InsertElementOp::create(
+        b, loc, result,
+        instructions.approximations->flushingFma(*this, extract(x, lane), extract(y, lane), extract(z, lane)),
+        integer(b.getI32Type(), lane));
+  return result;
+}
+
+// The flag afn, which means nothing to a CPU's comparison, is what the translation to SPIR-V knows it by.
+Value Code::roughCompare(arith::CmpFPredicate predicate, Value x, Value y) {
+  match(x, y);
+  return arith::CmpFOp::create(b, loc, predicate, x, y, arith::FastMathFlags::afn);
+}
+
 Value Code::compare(arith::CmpFPredicate predicate, Value x, Value y) {
   match(x, y);
   return arith::CmpFOp::create(b, loc, predicate, x, y);
@@ -124,7 +149,7 @@ Value Code::select(Value condition, Value x, Value y) {
 Value Code::polynomial(Value x, ArrayRef<double> coefficients) {
   Value sum = constant(x.getType(), coefficients[0]);
   for (double coefficient : coefficients.drop_front())
-    sum = fma(sum, x, coefficient);
+    sum = normalFma(sum, x, coefficient);
   return sum;
 }
 

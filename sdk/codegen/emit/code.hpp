@@ -28,6 +28,8 @@ public:
   // instead.
   virtual Value exp2(Code &c, Value x, bool subnormals) const = 0;
   virtual Value reciprocal(Code &c, Value x) const = 0; // within 1 ULP; 0 where that is subnormal
+  // x * y + z, rounded once; 0 where that is subnormal. For machines without Instructions::fma.
+  virtual Value flushingFma(Code &c, Value x, Value y, Value z) const;
 };
 
 // What the target has as instructions. Without `fma` and `half` LLVM would call library functions that are not linked.
@@ -81,6 +83,8 @@ public:
   Value mul(Value x, double y) { return mul(x, constant(x.getType(), y)); }
   Value fma(Value x, Value y, Value z); // rounded twice where the target has no such instruction
   Value fma(Value x, Value y, double z) { return fma(x, y, constant(x.getType(), z)); }
+  Value normalFma(Value x, Value y, Value z); // the same, but what would be subnormal may be 0
+  Value normalFma(Value x, Value y, double z) { return normalFma(x, y, constant(x.getType(), z)); }
   Value abs(Value x) { return one<mlir::math::AbsFOp>(x); }
   Value neg(Value x);
   Value copySign(Value size, Value sign) { return two<mlir::math::CopySignOp>(size, sign); }
@@ -88,6 +92,8 @@ public:
   Value compare(mlir::arith::CmpFPredicate predicate, Value x, double y) {
     return compare(predicate, x, constant(x.getType(), y));
   }
+  // The same, but subnormal operands may count as 0, and be 0 in what is selected by the result.
+  Value roughCompare(mlir::arith::CmpFPredicate predicate, Value x, Value y);
   Value isNan(Value x) { return compare(mlir::arith::CmpFPredicate::UNO, x, x); }
   // Coefficients from the highest power down.
   Value polynomial(Value x, llvm::ArrayRef<double> coefficients);
@@ -115,8 +121,10 @@ public:
   Value twoSum(Value x, Value y, Value &error);
   Value productError(Value x, Value y, Value product);
   static bool isDouble(Value x) { return element(x).isF64(); }
-  Value atMost(Value x, double bound); // keeps NaN
-  Value atLeast(Value x, double bound);
+  // Keep NaN. Rough: subnormal numbers may become 0.
+  enum class Clamp : uint8_t { Exact, Rough };
+  Value atMost(Value x, double bound, Clamp clamp = Clamp::Exact);
+  Value atLeast(Value x, double bound, Clamp clamp = Clamp::Exact);
 
   // Elementary functions of f32 and f64, all inline: math.cpp,
   Value exp(Value x);
@@ -173,11 +181,14 @@ public:
   bool isNarrow = false; // all that is stored is rounded to f16 or bf16: functions may approximate (approximate.cpp)
 
 private:
+  bool hasFlushingFma(Value x) const { return !instructions.fma && instructions.approximations && element(x).isF32(); }
   bool approximates(Value x) const { return isNarrow && instructions.approximations && element(x).isF32(); }
   Value eachLane(Value x, llvm::function_ref<Value(Value)> function);
   Value approximateExp2(Value x, bool subnormals);
   Value approximateReciprocal(Value x);
+  Value refinedReciprocal(Value x);
   Value approximateExp(Value x);
+  Value logisticOf(Value x, Value e);
   Value approximateLogistic(Value x);
   Value approximateGelu(Value x);
   Value asInMemory(Value x, int32_t dtype);

@@ -14,10 +14,13 @@ using P = arith::CmpFPredicate;
 
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 
-Value Code::atMost(Value x, double bound) { return select(compare(P::OGT, x, bound), constant(x.getType(), bound), x); }
-Value Code::atLeast(Value x, double bound) {
-  return select(compare(P::OLT, x, bound), constant(x.getType(), bound), x);
+static Value clamp(Code &c, P isBeyond, Value x, double bound, Code::Clamp how) {
+  Value limit = c.constant(x.getType(), bound);
+  return c.select(how == Code::Clamp::Rough ? c.roughCompare(isBeyond, x, limit) : c.compare(isBeyond, x, limit), limit,
+                  x);
 }
+Value Code::atMost(Value x, double bound, Clamp how) { return clamp(*this, P::OGT, x, bound, how); }
+Value Code::atLeast(Value x, double bound, Clamp how) { return clamp(*this, P::OLT, x, bound, how); }
 
 Value Code::polynomial(Value x, const Fit &fit) {
   const std::span<const double> coefficients = isDouble(x) ? fit.f64 : fit.f32;
@@ -46,7 +49,7 @@ static int64_t bias(Value x) { return Code::isDouble(x) ? 1023 : 127; }
 // x = n ln 2 + r with |r| <= ln 2 / 2, and n in the low bits.
 Value Code::expReduced(Value x, Value &n) {
   const Parts &part = ln2[isDouble(x)];
-  Value shifted = fma(x, constant(x.getType(), log2e[1].high), magic(x));
+  Value shifted = normalFma(x, constant(x.getType(), log2e[1].high), magic(x));
   Value whole = add(shifted, -magic(x));
   n = intBits(shifted);
   Value r = fma(whole, constant(x.getType(), -part.high), x);
@@ -68,14 +71,14 @@ Value Code::scaleByPowerOf2(Value x, Value n) {
 
 // e^x = m 2^n, for those x whose result is finite.
 Value Code::expParts(Value x, Value &n) {
-  Value r = expReduced(atLeast(x, isDouble(x) ? -746 : -104.5), n);
-  return add(fma(polynomial(r, expTail), mul(r, r), r), 1.0);
+  Value r = expReduced(atLeast(x, isDouble(x) ? -746 : -104.5, Clamp::Rough), n);
+  return add(normalFma(polynomial(r, expTail), mul(r, r), r), 1.0);
 }
 
 Value Code::exp(Value x) {
   if (approximates(x))
     return approximateExp(x);
-  Value n, m = expParts(atMost(x, isDouble(x) ? 710 : 89), n);
+  Value n, m = expParts(atMost(x, isDouble(x) ? 710 : 89, Clamp::Rough), n);
   return scaleByPowerOf2(m, n);
 }
 
@@ -94,11 +97,11 @@ Value Code::exp2Parts(Value x, Value rest, const Fit &tail, Value &n) {
   if (rest)
     r = add(r, rest);
   n = intBits(shifted);
-  return fma(polynomial(r, tail), r, 1.0);
+  return normalFma(polynomial(r, tail), r, 1.0);
 }
 
 Value Code::exp2(Value x, Value rest) {
-  x = atLeast(atMost(x, isDouble(x) ? 1025 : 129), isDouble(x) ? -1077 : -152);
+  x = atLeast(atMost(x, isDouble(x) ? 1025 : 129, Clamp::Rough), isDouble(x) ? -1077 : -152, Clamp::Rough);
   Value n, m = exp2Parts(x, rest, exp2Tail, n);
   return scaleByPowerOf2(m, n);
 }
@@ -178,7 +181,7 @@ Value Code::tanh(Value x) {
 
 // e^a / 2 for a >= 0, which is finite where sinh and cosh are.
 static Value halfExp(Code &c, Value a) {
-  Value n, m = c.expParts(c.atMost(a, Code::isDouble(a) ? 711 : 90), n);
+  Value n, m = c.expParts(c.atMost(a, Code::isDouble(a) ? 711 : 90, Code::Clamp::Rough), n);
   return c.scaleByPowerOf2(m, c.addI(n, c.integer(n.getType(), -1)));
 }
 
@@ -227,18 +230,19 @@ Value Code::atanh(Value x) {
 Value Code::tailProbability(Value a, Value square, Value lost, Value factor, bool isExact) {
   Value n, e = expParts(neg(square), n);
   Value one = constant(a.getType(), 1), four = constant(a.getType(), -4);
-  Value sum = add(a, 2.0), s = div(one, sum), t = fma(s, four, 1.0), error = neg(lost);
+  Value sum = add(a, 2.0), s = hasFlushingFma(sum) ? refinedReciprocal(sum) : div(one, sum),
+        t = normalFma(s, four, 1.0), error = neg(lost);
   if (isExact) {
-    Value down = neg(s), off = fma(down, sub(a, add(sum, -2.0)), fma(down, sum, one));
+    Value down = neg(s), off = normalFma(down, sub(a, add(sum, -2.0)), normalFma(down, sum, one));
     error = sub(off, lost);
-    t = fma(mul(s, off), four, t);
+    t = normalFma(mul(s, off), four, t);
   }
-  e = fma(e, error, e);
+  e = normalFma(e, error, e);
   return scaleByPowerOf2(mul(e, mul(mul(s, factor), polynomial(t, erfcScaled))), n);
 }
 
 static Value erfcOfSize(Code &c, Value x, bool isExact = false) {
-  Value a = c.atMost(c.abs(x), Code::isDouble(x) ? 28 : 10.5), square = c.mul(a, a);
+  Value a = c.atMost(c.abs(x), Code::isDouble(x) ? 28 : 10.5, Code::Clamp::Rough), square = c.mul(a, a);
   return c.tailProbability(a, square, c.squareError(a, square), c.constant(a.getType(), 1), isExact);
 }
 
@@ -270,6 +274,8 @@ Value Code::logistic(Value x) {
   if (approximates(x))
     return approximateLogistic(x);
   Value e = exp(neg(abs(x))), one = constant(x.getType(), 1);
+  if (hasFlushingFma(x)) // which may make 0 of a subnormal e - e^2
+    return select(compare(P::OLT, x, -64.0), e, logisticOf(x, e));
   return div(select(compare(P::OLT, x, 0.0), e, one), add(one, e));
 }
 

@@ -21,7 +21,7 @@ enum class Op : uint16_t {
   Keep,   // the operand with another dtype of the same register type; used inside composites, which round only when
           // stored
   MulAdd, // x * y + z, rounded once
-  ReduceFastMax, // a maximum that may drop NaN
+  ReduceFastMax, // a maximum that may drop NaN, and take subnormal numbers for 0
   Window, // an index map: the operand's index i is at[axes[2i]] * steps[2i] + at[axes[2i + 1]] * steps[2i + 1], or
           // the first of them alone where the second axis is -1
 };

@@ -40,7 +40,7 @@ std::vector<float> numbers() {
   return all;
 }
 
-TEST(Approximate, FunctionsStayWithinTheKitsBounds) {
+void checkFunctions() {
   const std::vector<float> inputs = numbers();
   const auto count = static_cast<int64_t>(inputs.size());
   for (const auto &[op, exact, error] : functions)
@@ -74,6 +74,12 @@ TEST(Approximate, FunctionsStayWithinTheKitsBounds) {
             << op << "(" << at << ") in " << dtypeName(dtype) << " is " << found << ", expected " << want;
       }
     }
+}
+
+TEST(Approximate, FunctionsStayWithinTheKitsBounds) { checkFunctions(); }
+TEST(Approximate, FunctionsOfAnFmaThatFlushesDoSo) {
+  const Emulator::FlushingFma machine;
+  checkFunctions();
 }
 
 } // namespace

@@ -22,6 +22,7 @@ enum class EmulatedCall : uint8_t {
   Exp2,
   Exp2WithoutSubnormals,
   Reciprocal,
+  FlushingFma,
   Count
 };
 void *emulatedFunction(EmulatedCall call);

@@ -14,6 +14,7 @@ namespace mortise::codegen::test {
 namespace {
 
 unsigned subgroupSize = 32; // of the machine at hand
+bool fmaFlushes = false;
 // So few that small tensors get the schedules that large ones get on a large GPU.
 constexpr unsigned deviceThreads = 2048;
 
@@ -33,9 +34,11 @@ struct Emulator::Impl {
   std::map<std::string, EmulatedFunction> known;
   std::map<std::pair<AttentionCode, unsigned>, EmulatedFunction::Kernel> attentions; // by alignment, too
   const SimtTarget target;
+  const bool flushes;
   size_t serial = 0;
 
-  explicit Impl(unsigned subgroup) : target{"", "", "", subgroup, 1024, 1, deviceThreads, /*matrices=*/true, {}} {}
+  Impl(unsigned subgroup, bool flushes)
+      : target{"", "", "", subgroup, 1024, 1, deviceThreads, /*matrices=*/true, {}}, flushes(flushes) {}
 
   // The function that `emit` makes of a machine, a module, instructions and a name.
   template <typename Emit> Result<void *> make(Emit emit, bool &synchronises) {
@@ -45,6 +48,7 @@ struct Emulator::Impl {
     Instructions instructions = backend->instructions();
     instructions.narrowDivisions = true;
     instructions.keepNan = false;
+    instructions.fma &= !flushes;
     const EmulatedApproximations approximations(machine);
     instructions.approximations = &approximations;
     emit(machine, *module, instructions, name);
@@ -124,17 +128,19 @@ struct Emulator::Impl {
   }
 };
 
-Emulator::Emulator(unsigned subgroup) : impl(std::make_unique<Impl>(subgroup)) {}
+Emulator::Emulator(unsigned subgroup, bool flushes) : impl(std::make_unique<Impl>(subgroup, flushes)) {}
 Emulator::~Emulator() = default;
 Emulator &Emulator::shared() {
-  static std::map<unsigned, std::unique_ptr<Emulator>> all;
-  std::unique_ptr<Emulator> &instance = all[subgroupSize];
+  static std::map<std::pair<unsigned, bool>, std::unique_ptr<Emulator>> all;
+  std::unique_ptr<Emulator> &instance = all[{subgroupSize, fmaFlushes}];
   if (!instance)
-    instance.reset(new Emulator(subgroupSize));
+    instance.reset(new Emulator(subgroupSize, fmaFlushes));
   return *instance;
 }
 Emulator::WideSubgroups::WideSubgroups() { subgroupSize = 64; }
 Emulator::WideSubgroups::~WideSubgroups() { subgroupSize = 32; }
+Emulator::FlushingFma::FlushingFma() { fmaFlushes = true; }
+Emulator::FlushingFma::~FlushingFma() { fmaFlushes = false; }
 
 bool Emulator::supports(const MortiseGraph &graph) {
   for (size_t i = 0; i < graph.node_count; ++i)

@@ -26,12 +26,18 @@ struct EmulatedFunction {
 
 class Emulator {
 public:
-  static Emulator &shared(); // one for the process and number of threads in a subgroup
+  static Emulator &shared(); // one for the process and each machine
   // While it lives, `shared` is a machine with subgroups of 64 threads, as AMD's have; otherwise of 32.
   struct WideSubgroups {
     WideSubgroups();
     ~WideSubgroups();
     WideSubgroups(const WideSubgroups &) = delete;
+  };
+  // While it lives, `shared` is a machine whose one fma takes subnormal results for 0.
+  struct FlushingFma {
+    FlushingFma();
+    ~FlushingFma();
+    FlushingFma(const FlushingFma &) = delete;
   };
   static bool supports(const MortiseGraph &graph);
   // Whether a test that is one of many has to emulate: always, but each eighth time where another run of the suite
@@ -44,7 +50,7 @@ public:
   ~Emulator();
 
 private:
-  explicit Emulator(unsigned subgroup);
+  Emulator(unsigned subgroup, bool flushes);
   struct Impl;
   std::unique_ptr<Impl> impl;
 };

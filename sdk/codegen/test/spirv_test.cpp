@@ -6,7 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -169,6 +171,74 @@ TEST(Spirv, QuotientsAreTakenInF64WhereTheDriverIsLoose) {
   const auto refused = compileFirst(b, loose);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, MORTISE_UNSUPPORTED);
+}
+
+// Of a driver that is known for them; only results that are rounded to 16 bits may be so exact.
+TEST(Spirv, FunctionsOfKnownDriversAreUsed) {
+  constexpr uint32_t opExtInst = 12, exp2 = 29, fma = 50; // of GLSL.std.450
+  const auto functions = [](const VulkanFeatures &features, int32_t dtype) {
+    TestGraph b;
+    V x = b.input(dtype, {64});
+    b.output(b.op("gelu", {x}, dtype, {64}, {{"approximate", "none"}}));
+    b.output(b.op("exp", {x}, dtype, {64}));
+    auto function = compileFirst(b, features);
+    std::set<uint32_t> found;
+    EXPECT_TRUE(function) << function.error().message;
+    if (!function)
+      return found;
+    EXPECT_EQ(invalidSpirv((*function)->code), "");
+    for (const auto &each : instructions((*function)->code, opExtInst))
+      found.insert(each[3]);
+    return found;
+  };
+  VulkanFeatures known = allFeatures();
+  EXPECT_FALSE(functions(known, MORTISE_BF16).contains(exp2) || functions(known, MORTISE_BF16).contains(fma));
+  known.exactFunctions = known.flushesSubnormals = true;
+  EXPECT_TRUE(functions(known, MORTISE_BF16).contains(exp2) && functions(known, MORTISE_BF16).contains(fma));
+  EXPECT_FALSE(functions(known, MORTISE_F32).contains(exp2));
+  EXPECT_TRUE(functions(known, MORTISE_F32).contains(fma));
+}
+
+// Where comparisons take subnormal numbers for 0, and so does the instruction that a compiler makes of a maximum.
+TEST(Spirv, ComparisonsThatSubnormalsDecideAreThoseOfIntegers) {
+  enum : uint32_t { ULess = 176, SLess = 177, Less = 184 };
+  const auto comparisons = [](auto make) {
+    VulkanFeatures flushes = allFeatures();
+    flushes.flushesSubnormals = true;
+    TestGraph b;
+    make(b, b.input(MORTISE_F32, {64}));
+    auto function = compileFirst(b, flushes);
+    std::set<uint32_t> found;
+    EXPECT_TRUE(function) << function.error().message;
+    for (const uint32_t each : {ULess, SLess, Less})
+      if (function && !instructions((*function)->code, each).empty())
+        found.insert(each);
+    return found;
+  };
+  const auto isBelow = [](TestGraph &b, V x, V y) {
+    return b.op("compare", {x, y}, MORTISE_I1, {64}, {{"direction", "lt"}});
+  };
+  const auto all = [](TestGraph &b, float value) {
+    return b.constant(MORTISE_F32, {64}, std::vector<float>(64, value));
+  };
+  using Found = std::set<uint32_t>;
+  // The last thread's elements are told by an unsigned or signed comparison of indices in all of them.
+  const Found none = comparisons([&](TestGraph &b, V x) { b.output(b.op("abs", {x}, MORTISE_F32, {64})); });
+  const auto beside = [&](const Found &found) {
+    Found rest;
+    std::ranges::set_difference(found, none, std::inserter(rest, rest.end()));
+    return rest;
+  };
+  EXPECT_EQ(beside(comparisons([&](TestGraph &b, V x) { b.output(isBelow(b, x, all(b, 3))); })), Found{Less});
+  EXPECT_FALSE(comparisons([&](TestGraph &b, V x) { b.output(isBelow(b, x, all(b, 0))); }).contains(Less));
+  EXPECT_FALSE(
+      comparisons([&](TestGraph &b, V x) { b.output(isBelow(b, x, b.input(MORTISE_F32, {64}))); }).contains(Less));
+  EXPECT_FALSE(
+      comparisons([&](TestGraph &b, V x) { b.output(b.op("min", {x, all(b, 3)}, MORTISE_F32, {64})); }).contains(Less));
+  EXPECT_FALSE(comparisons([&](TestGraph &b, V x) {
+                 V limit = all(b, 3);
+                 b.output(b.op("select", {isBelow(b, x, limit), x, limit}, MORTISE_F32, {64}));
+               }).contains(Less));
 }
 
 TEST(Spirv, AlignedRowsAreReadBySixteenBytes) {

@@ -164,7 +164,10 @@ Value Translation::truncated(Value x) {
 }
 
 // NaN wins, and of two zeros the one with the sign. GL.FMax leaves both open.
-Value Translation::extreme(Value x, Value y, bool largest) {
+// `isRough`: subnormal numbers may count as 0, and y is a constant.
+Value Translation::extreme(Value x, Value y, bool largest, bool isRough) {
+  if (isRough)
+    return select(compareFloats(largest ? P::UGT : P::ULT, x, y, true), x, y);
   Value bits = bitsOf(x), other = bitsOf(y);
   Value both = largest ? two<spirv::BitwiseAndOp>(bits, other) : two<spirv::BitwiseOrOp>(bits, other);
   Value equal = select(compareFloats(P::OEQ, x, y), spirv::BitcastOp::create(b, loc, x.getType(), both), y);
@@ -212,11 +215,78 @@ Value Translation::compareAsIntegers(P predicate, Value x, Value y) {
   return two<spirv::LogicalAndOp>(holds, compareFloats(P::ORD, x, y));
 }
 
-Value Translation::compareFloats(P predicate, Value x, Value y) {
+// The better of a value and a constant, which is no NaN; subnormal numbers may count as 0.
+Value Translation::numberOf(Value x, Value y, P better) { return select(compareFloats(better, x, y, true), x, y); }
+
+Value Translation::negated(Value x) {
+  Value bits = bitsOf(x);
+  bits = two<spirv::BitwiseXorOp>(bits, integer(bits.getType(), signBit(bits.getType())));
+  return spirv::BitcastOp::create(b, loc, x.getType(), bits);
+}
+
+static std::optional<llvm::APFloat> constantOf(Value x) {
+  llvm::APFloat number(0.0);
+  return matchPattern(x, m_ConstantFloat(&number)) ? std::optional(number) : std::nullopt;
+}
+
+// Every subnormal number compares with it as 0 does.
+bool Translation::isNormalConstant(Value x) {
+  const auto number = constantOf(x);
+  return number && !number->isZero() && !number->isDenormal() && !number->isNaN();
+}
+
+bool Translation::isZero(Value x) {
+  const auto number = constantOf(x);
+  return number ? number->isZero() : zeros.lookup(x.getType()) == x;
+}
+
+// Of the bits, without those of infinity's NaNs: positive numbers are 1 and more, negative ones the same behind a sign.
+Value Translation::compareWithZero(P predicate, Value x) {
+  Value bits = bitsOf(x), one = integer(bits.getType(), 1), infinity = integer(bits.getType(), 0x7f800000);
+  const auto isPositive = [&](Value bits) {
+    return compare<spirv::ULessThanOp>(two<spirv::ISubOp>(bits, one), infinity);
+  };
+  const auto above = [&] { return isPositive(bits); };
+  const auto below = [&] { return isPositive(bitsOf(negated(x))); };
+  const auto equal = [&] {
+    return compare<spirv::IEqualOp>(two<spirv::ShiftLeftLogicalOp>(bits, one), integer(bits.getType(), 0));
+  };
+  const auto either = [&](Value a, Value b) { return two<spirv::LogicalOrOp>(a, b); };
+  const auto no = [&](Value a) -> Value { return spirv::LogicalNotOp::create(b, loc, a); };
+  switch (predicate) {
+  case P::OEQ:
+    return equal();
+  case P::UNE:
+    return no(equal());
+  case P::ONE:
+    return either(above(), below());
+  case P::UEQ:
+    return no(either(above(), below()));
+  case P::OGT:
+    return above();
+  case P::ULE:
+    return no(above());
+  case P::OLT:
+    return below();
+  case P::UGE:
+    return no(below());
+  case P::OGE:
+    return either(above(), equal());
+  case P::ULT:
+    return no(either(above(), equal()));
+  case P::OLE:
+    return either(below(), equal());
+  default: // UGT
+    return no(either(below(), equal()));
+  }
+}
+
+// `isRough`: subnormal numbers may count as 0.
+Value Translation::compareFloats(P predicate, Value x, Value y, bool isRough) {
   const bool isOrder =
       predicate != P::UNO && predicate != P::ORD && predicate != P::AlwaysTrue && predicate != P::AlwaysFalse;
-  if (features.flushesSubnormals && x.getType().isF32() && isOrder)
-    return compareAsIntegers(predicate, x, y);
+  if (features.flushesSubnormals && x.getType().isF32() && isOrder && !isRough)
+    return isZero(y) ? compareWithZero(predicate, x) : compareAsIntegers(predicate, x, y);
   switch (predicate) {
   case P::OEQ:
     return compare<spirv::FOrdEqualOp>(x, y);
@@ -348,6 +418,19 @@ void Translation::map(Operation &op, llvm::function_ref<Value(ArrayRef<Value>)> 
   values[op.getResult(0)] = std::move(results);
 }
 
+template <typename OpT> static bool isRough(OpT op) {
+  return bitEnumContainsAll(op.getFastmath(), arith::FastMathFlags::afn);
+}
+
+// Whether a selection by it is a maximum or minimum, of which NVIDIA's compiler makes one instruction that makes 0 of
+// subnormal numbers.
+static bool selectsOperands(arith::CmpFOp op) {
+  return llvm::any_of(op->getUsers(), [&](Operation *user) {
+    auto select = dyn_cast<arith::SelectOp>(user);
+    return select && (select.getTrueValue() == op.getLhs() || select.getFalseValue() == op.getLhs());
+  });
+}
+
 bool Translation::arithmetic(Operation &op) {
   bool known = true;
   const auto map = [&](auto make) { this->map(op, [&](ArrayRef<Value> x) -> Value { return make(x); }); };
@@ -369,10 +452,15 @@ bool Translation::arithmetic(Operation &op) {
       .Case([&](arith::SubFOp) { map([&](auto x) { return real<spirv::FSubOp>(x[0], x[1]); }); })
       .Case([&](arith::MulFOp) { map([&](auto x) { return real<spirv::FMulOp>(x[0], x[1]); }); })
       .Case([&](arith::DivFOp) { map([&](auto x) { return quotient(x[0], x[1]); }); })
-      .Case([&](arith::MaximumFOp) { map([&](auto x) { return extreme(x[0], x[1], true); }); })
-      .Case([&](arith::MinimumFOp) { map([&](auto x) { return extreme(x[0], x[1], false); }); })
+      .Case(
+          [&](arith::MaximumFOp maximum) { map([&](auto x) { return extreme(x[0], x[1], true, isRough(maximum)); }); })
+      .Case(
+          [&](arith::MinimumFOp minimum) { map([&](auto x) { return extreme(x[0], x[1], false, isRough(minimum)); }); })
       .Case([&](arith::CmpFOp compares) {
-        map([&](auto x) { return compareFloats(compares.getPredicate(), x[0], x[1]); });
+        map([&](auto x) {
+          const bool isDecided = isNormalConstant(x[1]) && !selectsOperands(compares);
+          return compareFloats(compares.getPredicate(), x[0], x[1], isRough(compares) || isDecided);
+        });
       })
       .Case([&](arith::CmpIOp compares) {
         map([&](auto x) { return compareIntegers(compares.getPredicate(), x[0], x[1]); });
@@ -407,6 +495,14 @@ bool Translation::arithmetic(Operation &op) {
           high.push_back(highProduct(x, y));
         }
         values[product.getLow()] = low, values[product.getHigh()] = high;
+      })
+      .Case([&](arith::MaxNumFOp) { map([&](auto x) { return numberOf(x[0], x[1], P::OGT); }); })
+      .Case([&](arith::MinNumFOp) { map([&](auto x) { return numberOf(x[0], x[1], P::OLT); }); })
+      .Case([&](arith::NegFOp) { map([&](auto x) { return negated(x[0]); }); })
+      .Case([&](math::FmaOp) {
+        map([&](auto x) {
+          return spirv::GLFmaOp::create(b, loc, x[0].getType(), hidden(x[0]), hidden(x[1]), hidden(x[2])).getResult();
+        });
       })
       .Case([&](math::AbsFOp) { map([&](auto x) { return copySign(x[0], real(x[0].getType(), 0.0)); }); })
       .Case([&](math::CopySignOp) { map([&](auto x) { return copySign(x[0], x[1]); }); })

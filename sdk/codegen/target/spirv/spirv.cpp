@@ -40,6 +40,25 @@ private:
   }
 };
 
+class SpirvApproximations final : public Approximations {
+public:
+  // Where the result would be subnormal, and the instruction may give 0, it is taken 64 powers higher.
+  Value exp2(Code &c, Value x, bool subnormals) const override {
+    if (!subnormals)
+      return call(c, exp2Intrinsic, x);
+    Value isLow = c.compare(arith::CmpFPredicate::OLT, x, -125.0), zero = c.constant(x.getType(), 0.0);
+    Value lifted = c.add(x, c.select(isLow, c.constant(x.getType(), 64.0), zero));
+    return c.mul(call(c, exp2Intrinsic, lifted),
+                 c.select(isLow, c.constant(x.getType(), 0x1p-64), c.constant(x.getType(), 1.0)));
+  }
+  Value reciprocal(Code &c, Value x) const override { return call(c, reciprocalIntrinsic, x); }
+
+private:
+  static Value call(Code &c, const char *name, Value x) {
+    return LLVM::CallIntrinsicOp::create(c.b, c.loc, x.getType(), c.b.getStringAttr(name), x).getResults();
+  }
+};
+
 class SpirvBackend final : public SimtBackend {
 public:
   SpirvBackend(const SimtTarget &target, const VulkanFeatures &features)
@@ -62,7 +81,9 @@ Result<SimtCode> SpirvBackend::compile(LoopPlan &plan, const SimtSchedule &sched
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   // Vulkan's fma need not be fused, and conversions of f16 may flush and round as they like.
   Instructions available;
-  available.fma = available.half = available.keepNan = false;
+  available.fma = available.half = false;
+  static const SpirvApproximations approximations;
+  available.approximations = features.exactFunctions ? &approximations : nullptr;
   available.narrowDivisions = true;
   available.subnormals = features.f32.denormals;
   SimtCode result = emitKernels(plan, schedule, target, machine, available, entry, alignment, *module);
@@ -110,7 +131,7 @@ Result<SimtTarget> SimtTarget::vulkan(const VulkanFeatures &features, unsigned c
     target.chip += (target.chip.empty() ? "" : " ") + std::to_string(number);
   const auto add = [&](bool has, const char *name) { target.features += has ? std::string("+") + name : ""; };
   add(features.doubles, "f64"), add(features.exactQuotients, "quotients");
-  add(features.flushesSubnormals, "flushes");
+  add(features.flushesSubnormals, "flushes"), add(features.exactFunctions, "functions");
   add(features.f32.denormals, "denormals32"), add(features.f64.denormals, "denormals64");
   add(features.f32.specials, "specials32"), add(features.f64.specials, "specials64");
   add(features.f32.nearest, "nearest32"), add(features.f64.nearest, "nearest64");

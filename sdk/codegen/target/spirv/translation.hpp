@@ -22,7 +22,8 @@ namespace mortise::codegen {
 
 // What the machine (spirv.cpp) emits as calls of intrinsics, and the translation knows.
 inline constexpr char threadIntrinsic[] = "mortise.thread", blockIntrinsic[] = "mortise.block",
-                      barrierIntrinsic[] = "mortise.barrier", exchangeIntrinsic[] = "mortise.exchange";
+                      barrierIntrinsic[] = "mortise.barrier", exchangeIntrinsic[] = "mortise.exchange",
+                      exp2Intrinsic[] = "mortise.exp2", reciprocalIntrinsic[] = "mortise.reciprocal";
 
 class Translation {
 public:
@@ -93,12 +94,17 @@ private:
     return x.getType() == to ? x : Value(OpT::create(b, loc, to, x));
   }
   Value cast(Value x, Type to);
-  Value compareFloats(mlir::arith::CmpFPredicate predicate, Value x, Value y);
+  Value compareFloats(mlir::arith::CmpFPredicate predicate, Value x, Value y, bool isRough = false);
   Value compareAsIntegers(mlir::arith::CmpFPredicate predicate, Value x, Value y);
   Value orderOf(Value x);
+  Value numberOf(Value x, Value y, mlir::arith::CmpFPredicate better);
+  Value compareWithZero(mlir::arith::CmpFPredicate predicate, Value x);
+  bool isNormalConstant(Value x);
+  bool isZero(Value x);
+  Value negated(Value x);
   Value resized(Value x, Type to);
   Value compareIntegers(mlir::arith::CmpIPredicate predicate, Value x, Value y);
-  Value extreme(Value x, Value y, bool largest);
+  Value extreme(Value x, Value y, bool largest, bool isRough = false);
   Value isNan(Value x);
   Value bitsOf(Value x);
   Value copySign(Value size, Value sign);
