@@ -87,11 +87,13 @@ def test_clipped_gradients(compile_for):
 
 
 @pytest.mark.parametrize("call", [
-    lambda x, y: torch._foreach_add(x, y, alpha=2), lambda x, y: torch._foreach_add(x, [1.5, 2.5]), lambda x, y: torch._foreach_mul(x, y[0].sum()),
+    lambda x, y: torch._foreach_add(x, y, alpha=2), lambda x, y: torch._foreach_add(x, [1.5, 2.5]),
+    lambda x, y: torch._foreach_mul(x, y[0].sum()),
     lambda x, y: torch._foreach_addcmul(x, x, y, [0.5, 2.0]), lambda x, y: torch._foreach_addcdiv(x, x, torch._foreach_exp(y), 0.5),
     lambda x, y: torch._foreach_lerp(x, y, 0.25), lambda x, y: torch._foreach_lerp(x, y, y), lambda x, y: torch._foreach_pow(2.0, x),
-    lambda x, y: torch._foreach_maximum(x, y), lambda x, y: torch._foreach_minimum(x, 0.1), lambda x, y: torch._foreach_clamp_max(x, [0.1, 0.2]),
-    lambda x, y: torch._foreach_norm(x), lambda x, y: torch._foreach_norm(x, 1), lambda x, y: torch._foreach_div(torch._foreach_abs(x), 3.0),
+    lambda x, y: torch._foreach_maximum(x, y), lambda x, y: torch._foreach_minimum(x, 0.1),
+    lambda x, y: torch._foreach_clamp_max(x, [0.1, 0.2]), lambda x, y: torch._foreach_norm(x), lambda x, y: torch._foreach_norm(x, 1),
+    lambda x, y: torch._foreach_div(torch._foreach_abs(x), 3.0),
 ])  # fmt: skip
 def test_lists(compile_for, call):
     x, y = ([torch.randn(3, 4), torch.randn(5)] for _ in range(2))

@@ -23,9 +23,10 @@ _names = itertools.count()
 
 
 def divide(joint, *arguments, **keywords):
-    """Divides the graph of a training step into forward and backward as PyTorch does, but lets the backward pass compute again what a product
-    or a convolution in it reads, too, where that is cheap (decision 0055). Keys of random numbers are saved, also inside checkpoints, whose
-    backward pass then draws the same numbers in its program; PyTorch would save the generator's state, and set it around a piece in eager."""
+    """Divides the graph of a training step into forward and backward as PyTorch does, but lets the backward pass compute again what a
+    product or a convolution in it reads, too, where that is cheap (decision 0055). Keys of random numbers are saved, also inside
+    checkpoints, whose backward pass then draws the same numbers in its program; PyTorch would save the generator's state, and set it
+    around a piece in eager."""
     for node in joint.graph.find_nodes(op="call_function", target=torch.ops.mortise.seed.default):
         node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
     with torch._functorch.config.patch(ban_recompute_materialized_backward=False):
