@@ -60,8 +60,8 @@ def read_options(mode, options):
 
 
 def divide(*args, **kwargs):
-    """Divides the graph of a training step into forward and backward as PyTorch does, but lets the backward pass compute again what a product
-    or a convolution in it reads, too, where that is cheap (decision 0055)."""
+    """Divides the graph of a training step into forward and backward as PyTorch does, but lets the backward pass compute again
+    what a product or a convolution in it reads, too, where that is cheap (decision 0055)."""
     with torch._functorch.config.patch(ban_recompute_materialized_backward=False):
         return min_cut_rematerialization_partition(*args, **kwargs)
 
