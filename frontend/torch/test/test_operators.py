@@ -579,3 +579,17 @@ def test_tokens_of_sixteen_bits(compile_for):
         return F.embedding(turned.long(), table), turned, tokens.float(), tokens.int().sub(32768).to(torch.uint16)
 
     check(compile_for(model), model, tokens)
+
+
+@pytest.mark.parametrize("window", [2, (3, 2), 7])
+@pytest.mark.parametrize("stride, padding, dilation, ceil_mode", [(1, 0, 1, False), (2, 1, 1, True), (2, 1, 2, False), (3, 0, 1, True)])
+def test_indices_of_max_pools(compile_for, window, stride, padding, dilation, ceil_mode):
+    """Of equal elements the first, of NaN the last, and never one of the padding."""
+    x = torch.randint(-3, 4, (2, 3, 16, 14)).float()
+    x[0, 0, 2, 3] = x[0, 1, 4:6, 4:6] = float("nan")
+    x[1, 2] = -float("inf")
+
+    def f(x):
+        return F.max_pool2d(x, window, stride, padding, dilation, ceil_mode, return_indices=True)
+
+    check(compile_for(f), f, x)

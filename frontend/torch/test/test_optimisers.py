@@ -86,15 +86,25 @@ def test_clipped_gradients(compile_for):
     assert report["graphs"] and report["coverage"] == 1.0, [g["eager"] for g in report["graphs"]]
 
 
-@pytest.mark.parametrize("call", [
-    lambda x, y: torch._foreach_add(x, y, alpha=2), lambda x, y: torch._foreach_add(x, [1.5, 2.5]),
-    lambda x, y: torch._foreach_mul(x, y[0].sum()),
-    lambda x, y: torch._foreach_addcmul(x, x, y, [0.5, 2.0]), lambda x, y: torch._foreach_addcdiv(x, x, torch._foreach_exp(y), 0.5),
-    lambda x, y: torch._foreach_lerp(x, y, 0.25), lambda x, y: torch._foreach_lerp(x, y, y), lambda x, y: torch._foreach_pow(2.0, x),
-    lambda x, y: torch._foreach_maximum(x, y), lambda x, y: torch._foreach_minimum(x, 0.1),
-    lambda x, y: torch._foreach_clamp_max(x, [0.1, 0.2]), lambda x, y: torch._foreach_norm(x), lambda x, y: torch._foreach_norm(x, 1),
-    lambda x, y: torch._foreach_div(torch._foreach_abs(x), 3.0),
-])  # fmt: skip
+LISTS = {
+    "add-alpha": lambda x, y: torch._foreach_add(x, y, alpha=2),
+    "add-numbers": lambda x, y: torch._foreach_add(x, [1.5, 2.5]),
+    "mul-tensor": lambda x, y: torch._foreach_mul(x, y[0].sum()),
+    "addcmul": lambda x, y: torch._foreach_addcmul(x, x, y, [0.5, 2.0]),
+    "addcdiv": lambda x, y: torch._foreach_addcdiv(x, x, torch._foreach_exp(y), 0.5),
+    "lerp": lambda x, y: torch._foreach_lerp(x, y, 0.25),
+    "lerp-lists": lambda x, y: torch._foreach_lerp(x, y, y),
+    "pow": lambda x, y: torch._foreach_pow(2.0, x),
+    "maximum": lambda x, y: torch._foreach_maximum(x, y),
+    "minimum": lambda x, y: torch._foreach_minimum(x, 0.1),
+    "clamp": lambda x, y: torch._foreach_clamp_max(x, [0.1, 0.2]),
+    "norm": lambda x, y: torch._foreach_norm(x),
+    "norm-1": lambda x, y: torch._foreach_norm(x, 1),
+    "div-abs": lambda x, y: torch._foreach_div(torch._foreach_abs(x), 3.0),
+}
+
+
+@pytest.mark.parametrize("call", LISTS.values(), ids=LISTS.keys())
 def test_lists(compile_for, call):
     x, y = ([torch.randn(3, 4), torch.randn(5)] for _ in range(2))
     assert_same(compile_for(call)(x, y), call(x, y))

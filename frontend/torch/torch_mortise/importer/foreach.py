@@ -36,7 +36,8 @@ def register():
     for name, function in PLAIN.items():
         packet = getattr(aten, f"_foreach_{name}")
         for overload in (getattr(packet, one) for one in packet.overloads()):
-            numbers_in_a_tensor = any(a.name == "scalars" and str(a.type) == "Tensor" for a in overload._schema.arguments)
+            arguments = overload._schema.arguments
+            numbers_in_a_tensor = any(one.name == "scalars" and str(one.type) == "Tensor" for one in arguments)
             if not overload._schema.is_mutable and not numbers_in_a_tensor:
                 decomposes(overload)(over_lists(overload, function))
 

@@ -91,8 +91,8 @@ def batch_norm(e, x, scale, bias, mean, variance, momentum, epsilon):
     return e.op("batch_norm", x, scale, bias, mean, variance, epsilon=float(epsilon)), *empty
 
 
-# Statistics of the batch are written out in PyTorch's language, before the graph of a training step is divided into forward and backward:
-# the backward pass may then compute normalised values again, where it keeps what was normalised anyway.
+# Statistics of the batch are written out in PyTorch's language, before the graph of a training step is divided into forward and
+# backward: the backward pass may then compute normalised values again, where it keeps what was normalised anyway.
 
 
 def by_batch(x, scale, bias, epsilon):

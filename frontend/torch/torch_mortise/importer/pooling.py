@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Adaptive pools, the indices of max pools, and the gradients of pools."""
 
+import itertools
 import math
 
 import torch
 
-from ..dtypes import F32, I64, is_float, is_narrow_float, lowest
+from ..dtypes import F32, I32, I64, is_float, is_narrow_float, lowest
 from .core import handles
 from .indexing import scatter_into
 from .window import each, pool_padding, with_batch
 
 aten = torch.ops.aten
+FEW_TAPS = 32  # of a window: each becomes some operators
 
 
 def wide(e, x):
@@ -128,10 +130,41 @@ def padded_windows(e, x, fill, lead, windows):
 
 def max_pool_indices(e, x, windows):
     """The position in x's spatial dimensions of the largest element of each window."""
+    if math.prod(w[0] for w in windows) <= FEW_TAPS and all(isinstance(n, int) for n in x.shape[2:]):
+        return max_pool_indices_by_taps(e, x, windows)
     seen = padded_windows(e, x, lowest(x.dtype), 2, windows)
     space = x.shape[2:]
     places = e.reshape(e.iota((math.prod(space),), I64), space)
     return largest_place(e, seen, padded_windows(e, places, -1, 0, windows))
+
+
+def max_pool_indices_by_taps(e, x, windows):
+    """The same, tap by tap as in eager's loop: a pointwise program over strided slices. Positions are counted from each window's begin."""
+    space = x.shape[2:]
+    low, high = ((0, 0, *[w[i] for w in windows]) for i in (2, 3))
+    padded = e.op("pad", x, e.constant(lowest(x.dtype), x.dtype), low=low, high=high, interior=(0,) * x.rank)
+    counts = [(n + lo + hi - d * (k - 1) - 1) // s + 1 for n, (k, s, lo, hi, d) in zip(space, windows)]
+    steps = [math.prod(space[i + 1 :]) for i in range(len(space))]
+    begins = first = torch.zeros(counts, dtype=torch.int32)
+    for i, (count, step, (_, s, lo, _, d)) in enumerate(zip(counts, steps, windows)):
+        begin = torch.arange(count, dtype=torch.int32) * s - lo
+        along = [count if axis == i else 1 for axis in range(len(space))]
+        begins = begins + (begin * step).view(along)
+        first = first + ((-begin).clamp(min=0).add(d - 1).div(d, rounding_mode="floor") * d * step).view(along)
+    shape, axes = x.shape[:2] + tuple(counts), tuple(range(2, x.rank))
+    best = e.constant(lowest(x.dtype), x.dtype, shape)
+    chosen = e.broadcast(e.tensor_literal(first.to(torch.int32)), shape, axes)  # the first that is not padding, if none is larger
+    for taps in itertools.product(*(range(w[0]) for w in windows)):
+        seen = padded
+        for i, (tap, count, (_, s, _, _, d)) in enumerate(zip(taps, counts, windows)):
+            seen = e.slice(seen, i + 2, tap * d, tap * d + (count - 1) * s + 1, s)
+        better = e.compare(seen, best, "gt")
+        if is_float(x.dtype):
+            better = e.op("or", better, e.compare(seen, seen, "ne"))
+        best = e.select(better, seen, best)
+        at = sum(tap * w[4] * step for tap, w, step in zip(taps, windows, steps))
+        chosen = e.select(better, e.constant(at, I32, shape), chosen)
+    return e.convert(e.op("add", chosen, e.broadcast(e.tensor_literal(begins.to(torch.int32)), shape, axes)), I64)
 
 
 def largest_place(e, seen, places):

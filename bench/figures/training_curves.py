@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Training beside eager and Inductor: a GPT-2 on text and a ResNet on images (bench/training/data.py says which), in f32 and in bf16
+autocast, 500 steps each.
+
+    final_loss.{eager, mortise}          mean loss of the last 50 steps. The whole curve has to lie within eager's own noise
+                                         (bench/training/judge.py); `distance` is in units of that noise
+    step_ratio.{eager, inductor, fused}  our step over theirs: the medians of steps that take turns in one process. Inductor and we
+                                         compile the optimiser, too; `fused` is eager with PyTorch's fused optimiser, for comparison
+    peak_ratio                           the most bytes that one of our steps allocates at one time beyond the training's state (weights and
+                                         what the optimiser keeps of each), arenas included, over eager's, each in a process of
+                                         its own, counted as in the figure plan-memory
+
+The curves are in build/reports/training-curves.{svg,json}. Arguments: rows (`gpt2-f32`), `steps=N`, which make a part that is not kept."""
+
+import json
+
+MEASURES = "500 training steps of GPT-2 and ResNet, f32 and bf16: loss against eager, step time over eager's and Inductor's, peak memory"
+NEEDS = "cpu, Linux; transformers, scikit-learn, matplotlib; g++ for Inductor"
+MINUTES = 30
+
+STEPS, LAST, MOVED = 500, 50, (1, 2)  # MOVED: seeds of the runs that measure the noise
+SIDES = ("eager", "fused", "inductor", "mortise")
+ROUNDS, SECONDS = 25, 60.0  # of the step times
+WARM, MEMORY_ROUNDS, SPREAD = 3, 5, 0.05
+DUE = {"eager": 0.8, "inductor": 0.8}
+DUE_PEAK = 1.0
+
+CHILD = """
+import json, sys, torch
+torch.set_num_threads(2)
+from training import runs
+result = runs.{call}
+print(json.dumps(result))
+"""
+
+
+def measure(arguments: list[str]) -> dict:
+    from measure import ROOT, progress
+    from training import picture, runs
+
+    steps = next((int(one[6:]) for one in arguments if one.startswith("steps=") and one[6:].isdigit()), STEPS)
+    asked = [one for one in arguments if not one.startswith("steps=")] or list(runs.ROWS)
+    if unknown := [one for one in asked if one not in runs.ROWS]:
+        raise ValueError(f"expected rows of {', '.join(runs.ROWS)}, or steps=N, found {unknown[0]!r}")
+    rows, curves = {}, {}
+    for name in asked:
+        curves[name], problems = trained(name, steps)
+        row = rows[name] = compared(curves[name], steps) | clocked(name, curves[name]) | remembered(name)
+        row["problem"] = "; ".join(filter(None, [*problems, *(row.pop(part) for part in ("curve", "clock", "memory"))]))
+        row["passed"] = not row["problem"]
+        progress(f"{name}: loss {row['final_loss']}, step over {row['step_ratio']}, peak {row['peak_ratio']}; {row['problem']}")
+    reports = ROOT / "build" / "reports"
+    picture.draw(curves, reports / "training-curves.svg")
+    (reports / "training-curves.json").write_text(json.dumps({"rows": rows, "curves": curves}) + "\n")
+    result = {key: {side: {name: row[key].get(side) for name, row in rows.items()} for side in sides}
+              for key, sides in (("final_loss", ("eager", "mortise")), ("step_ratio", ("eager", "inductor", "fused")))}
+    result |= {"peak_ratio": {name: row["peak_ratio"] for name, row in rows.items()}, "steps": steps, "rows": rows,
+               "passed": all(row["passed"] for row in rows.values())}
+    part = steps != STEPS or len(asked) < len(runs.ROWS)
+    return result | ({"partial": f"{len(asked)} of {len(runs.ROWS)} rows, {steps} steps"} if part else {})
+
+
+def child(call: str, **environment) -> dict:
+    from measure import in_fresh_process
+
+    return in_fresh_process(CHILD.format(call=call), env=environment)
+
+
+# ---- the losses ------------------------------------------------------------------------------------------------
+
+
+def trained(name: str, steps: int) -> tuple[dict[str, list[float]], list[str]]:
+    """The losses of eager, of eager from moved weights, and of Mortise, and why they cannot be compared."""
+    found = {"eager": child(f"curve({name!r}, 'eager', {steps})")}
+    found |= {f"moved {seed}": child(f"curve({name!r}, 'eager', {steps}, {seed})") for seed in MOVED}
+    found["mortise"] = child(f"curve({name!r}, 'mortise', {steps})")
+    return {side: run["losses"] for side, run in found.items()}, not_comparable(name, found)
+
+
+def not_comparable(name: str, found: dict[str, dict]) -> list[str]:
+    """Why the runs are not those that were asked for, on the same data."""
+    problems = []
+    for side, run in found.items():
+        expected = (name, "mortise" if side == "mortise" else "eager", found["eager"]["digest"])
+        if (made := (run["row"], run["side"], run["digest"])) != expected:
+            problems.append(f"{side}: expected the run {expected}, found {made}")
+    if found["mortise"].get("coverage", 0.0) < 1.0:
+        problems.append(f"mortise: {found['mortise'].get('coverage', 0.0):.3f} of the operators ran in programs, all have to")
+    return problems
+
+
+def compared(curves: dict[str, list[float]], steps: int) -> dict:
+    """The keys of the losses; `curve` is why they are wrong."""
+    from training import judge
+
+    problems = [f"{side}: {why}" for side, losses in curves.items() if (why := judge.problem_of(losses, steps))]
+    eager = [losses for side, losses in curves.items() if side != "mortise"]
+    final = {side: sum(curves[side][-LAST:]) / LAST for side in ("eager", "mortise")}
+    if problems:
+        return {"final_loss": final, "distance": None, "curve": "; ".join(problems)}
+    return {"final_loss": final, "distance": judge.distance(curves["mortise"], eager)[0],
+            "curve": judge.disagreement(curves["mortise"], eager)}
+
+
+# ---- the time of a step ----------------------------------------------------------------------------------------
+
+
+def clocked(name: str, curves: dict[str, list[float]]) -> dict:
+    """The keys of the times; `clock` is what is wrong with them. A side whose losses are not eager's has no time."""
+    found = child(f"times({name!r}, {list(SIDES)!r}, {ROUNDS}, {SECONDS})")
+    return ratios(found, [losses for side, losses in curves.items() if side != "mortise"])
+
+
+def ratios(found: dict, eager: list[list[float]]) -> dict:
+    from measure import median
+    from training import judge
+
+    problems = [f"{side} while clocked: {why}" for side, losses in found["losses"].items() if (why := judge.disagreement(losses, eager))]
+    if len(set(found["digests"].values())) != 1:
+        problems.append("the sides that were clocked saw different data")
+    step = {side: median(times) for side, times in found["times"].items()}
+    ratio = {side: None if problems else step["mortise"] / step[side] for side in SIDES if side != "mortise"}
+    if not problems:
+        problems = [f"a step takes {ratio[side]:.2f} of {side}'s time, at most {due} is due"
+                    for side, due in DUE.items() if ratio[side] > due]
+    return {"step_ms": step, "step_ratio": ratio, "clock": "; ".join(problems)}
+
+
+# ---- memory ----------------------------------------------------------------------------------------------------
+
+
+def remembered(name: str) -> dict:
+    """The keys of the memory; `memory` is what is wrong with them."""
+    from figures.plan_memory import RETURNING
+    from measure import built
+
+    counter = str(built("lib/liballoc_count.so"))
+    code = f"memory({name!r}, {{side!r}}, {WARM}, {MEMORY_ROUNDS}, __import__('counter').Counter({counter!r}))"
+    return peaks({side: child(code.format(side=side), LD_PRELOAD=counter, **RETURNING) for side in ("eager", "mortise")})
+
+
+def peaks(found: dict[str, dict]) -> dict:
+    from measure import median
+
+    problems, step = [], {side: median(run["rounds"]) + run["held"] for side, run in found.items()}
+    for side, run in found.items():
+        if sum(abs(one + run["held"] - step[side]) > SPREAD * step[side] for one in run["rounds"]) > len(run["rounds"]) // 2:
+            problems.append(f"{side}: rounds do not repeat: {run['rounds']}")
+    if found["eager"]["state"] != found["mortise"]["state"] or found["eager"]["digest"] != found["mortise"]["digest"]:
+        problems.append("the sides whose memory was counted trained different networks, or on different data")
+    ratio = step["mortise"] / step["eager"] if step["eager"] > 0 else None
+    if ratio is None:
+        problems.append("eager allocated nothing")
+    elif ratio > DUE_PEAK:
+        problems.append(f"a step takes {ratio:.2f} of the memory of eager's, at most {DUE_PEAK:g} is due")
+    return {"peak_ratio": ratio, "peak_mb": {side: bytes_ / 1e6 for side, bytes_ in step.items()},
+            "held_mb": found["mortise"]["held"] / 1e6, "state_mb": found["eager"]["state"] / 1e6, "memory": "; ".join(problems)}

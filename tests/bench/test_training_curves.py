@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The figure `training-curves`: curves of a small training are judged right, and planted faults turn it red."""
+
+import functools
+import math
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+import verdict
+from figures import training_curves
+from training import data, judge, runs
+
+STEPS = 20
+SMALL = {"gpt2": {"batch": 2, "length": 32, "layers": 2, "width": 32}, "resnet": {"batch": 4, "extent": 32, "widths": (8, 16)}}
+ROWS = ["gpt2-f32", "gpt2-bf16", "resnet-f32"]
+
+
+def losses(row, side, perturbed=0, **faults):
+    run = runs.Run(row, side, perturbed, **faults, **SMALL[row.partition("-")[0]])
+    return [run.step() for _ in range(STEPS)]
+
+
+@functools.cache
+def eager(row):
+    return tuple(tuple(losses(row, "eager", seed)) for seed in (0, *training_curves.MOVED))
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_compiled_training_is_right(row):
+    assert judge.disagreement(losses(row, "mortise"), eager(row)) == ""
+    assert runs.compiled_share() == 1.0
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_another_rounding_is_right(row):
+    assert judge.disagreement(losses(row, "eager", 3), eager(row)) == ""
+
+
+def without(name):
+    def plant(module):
+        gradient = dict(module.named_parameters())[name].grad
+        gradient.zero_()
+
+    return plant
+
+
+@pytest.mark.parametrize("row, name", [
+    ("gpt2-f32", "transformer.h.0.attn.c_attn.bias"), ("gpt2-f32", "transformer.ln_f.weight"),
+    ("gpt2-bf16", "transformer.h.1.mlp.c_fc.weight"),
+    ("resnet-f32", "classifier.1.bias"), ("resnet-f32", "resnet.embedder.embedder.convolution.weight"),
+])  # fmt: skip
+def test_a_gradient_that_is_zero_is_seen(row, name):
+    assert "times the noise" in judge.disagreement(losses(row, "eager", wrong=without(name)), eager(row))
+
+
+def test_a_gradient_that_is_a_little_wrong_is_seen():
+    def plant(module):
+        next(module.parameters()).grad.mul_(1.01)
+
+    assert "times the noise" in judge.disagreement(losses("resnet-f32", "eager", wrong=plant), eager("resnet-f32"))
+
+
+# ---- curves that are none ----------------------------------------------------------------------------------------
+
+
+def falling(steps=training_curves.STEPS, shift=0.0):
+    return [4 * math.exp(-at / 200) + 0.01 * math.sin(at) + shift for at in range(steps)]
+
+
+def curves(**changes):
+    return {"eager": falling(), "moved 1": falling(shift=1e-4), "moved 2": falling(shift=-1e-4), "mortise": falling(shift=5e-5)} | changes
+
+
+def row(**changes):
+    return training_curves.compared(curves(**changes), training_curves.STEPS)
+
+
+def test_curves_within_the_noise_are_right():
+    assert row()["curve"] == "" and row()["distance"] < 1
+
+
+@pytest.mark.parametrize("changes, why", [
+    ({"mortise": [*falling()[:-1], math.nan]}, "mortise: the loss of step 499 is not finite"),
+    ({"eager": [math.inf, *falling()[1:]]}, "eager: the loss of step 0 is not finite"),
+    ({"mortise": falling(400)}, "expected 500 losses, found 400"),
+    ({"mortise": falling(shift=1e-3)}, "times the noise"),
+    ({"mortise": [*falling()[:300], *falling(shift=0.01)[300:]]}, "times the noise"),
+    ({"mortise": [4.0] * 500}, "nothing was learnt"),
+    ({"moved 1": falling(), "moved 2": falling()}, "three runs of eager that differ"),
+])  # fmt: skip
+def test_what_is_no_such_curve_is_red(changes, why):
+    assert why in row(**changes)["curve"]
+
+
+def found(**changes):
+    runs_of = {side: {"row": "gpt2-f32", "side": "eager", "digest": "a"} for side in ("eager", "moved 1", "moved 2")}
+    return runs_of | {"mortise": {"row": "gpt2-f32", "side": "mortise", "digest": "a", "coverage": 1.0} | changes}
+
+
+def test_runs_are_those_that_were_asked_for():
+    assert training_curves.not_comparable("gpt2-f32", found()) == []
+
+
+@pytest.mark.parametrize("changes", [{"digest": "b"}, {"row": "gpt2-bf16"}, {"side": "eager"}, {"coverage": 0.99}, {"coverage": 0.0}])
+def test_a_run_of_something_else_is_red(changes):
+    assert training_curves.not_comparable("gpt2-f32", found(**changes))
+
+
+def test_what_ran_in_eager_has_no_share():
+    torch.nn.Linear(2, 2)(torch.ones(1, 2)).sum().backward()
+    assert runs.compiled_share() == 0.0
+
+
+# ---- times and memory ---------------------------------------------------------------------------------------------
+
+
+def clock(mortise=7.0, inductor_losses=None):
+    first = {side: falling(28) for side in training_curves.SIDES}
+    if inductor_losses:
+        first["inductor"] = inductor_losses
+    step = {"eager": [10.0, 30.0, 10.0], "fused": [9.5] * 3, "inductor": [9.0] * 3, "mortise": [mortise] * 3}
+    eager_runs = [falling(), falling(shift=1e-4), falling(shift=-1e-4)]
+    return training_curves.ratios({"times": step, "losses": first, "digests": dict.fromkeys(step, "a")}, eager_runs)
+
+
+def test_times():
+    assert clock()["step_ratio"]["eager"] == pytest.approx(0.7) and clock()["clock"] == ""
+    assert "of eager's time" in clock(mortise=8.5)["clock"] and "of inductor's time" in clock(mortise=7.5)["clock"]
+    wrong = clock(inductor_losses=falling(28, shift=0.1))
+    assert "inductor while clocked" in wrong["clock"] and wrong["step_ratio"]["eager"] is None
+
+
+def memory(mortise=(90, 90, 91), held=5, state=7):
+    return training_curves.peaks({"eager": {"rounds": [100, 100, 100], "held": 0, "state": 7, "digest": "a"},
+                                  "mortise": {"rounds": list(mortise), "held": held, "state": state, "digest": "a"}})
+
+
+def test_memory():
+    assert memory()["memory"] == "" and memory()["peak_ratio"] == pytest.approx(0.95)
+    assert "at most 1 is due" in memory(held=15)["memory"]
+    assert "do not repeat" in memory(mortise=(10, 50, 90))["memory"]
+    assert "different networks" in memory(state=8)["memory"]
+
+
+@pytest.mark.parametrize("part, why", [("curve", "nothing was learnt"), ("clock", "too slow"), ("memory", "too much")])
+def test_a_wrong_row_makes_the_figure_red(monkeypatch, tmp_path, part, why):
+    good = {"final_loss": {"eager": 1.0, "mortise": 1.0}, "step_ratio": {"eager": 0.5}, "peak_ratio": 0.9}
+    monkeypatch.setattr(training_curves, "trained", lambda *_: ({"eager": [1.0], "mortise": [1.0]}, []))
+    for function, key in (("compared", "curve"), ("clocked", "clock"), ("remembered", "memory")):
+        monkeypatch.setattr(training_curves, function, lambda *_, key=key: good | {key: why if key == part else ""})
+    monkeypatch.setattr("measure.ROOT", tmp_path)
+    monkeypatch.setattr("training.picture.draw", lambda *_: None)
+    (tmp_path / "build" / "reports").mkdir(parents=True)
+    result = training_curves.measure(["gpt2-f32"])
+    assert any(why in problem for problem in verdict.problems(result)) and result["partial"]
+
+
+def test_arguments():
+    with pytest.raises(ValueError, match="expected rows of"):
+        training_curves.measure(["gpt3-f32"])
+
+
+# ---- data -----------------------------------------------------------------------------------------------------------
+
+
+def test_batches_are_real_and_the_same_for_all():
+    text, images = data.text_batches(2, 16), data.image_batches(2, 32)
+    for batches in (text, images):
+        assert all(torch.equal(a, b) for a, b in zip(batches(3), batches(3))) and not torch.equal(batches(3)[0], batches(4)[0])
+    ids, following = text(0)
+    assert torch.equal(ids[:, 1:], following[:, :-1]) and len(data.tokens().unique()) > 1500
+    pixels, digits = images(0)
+    assert pixels.shape == (2, 1, 32, 32) and pixels.min() >= -1 and pixels.max() <= 1 and digits.dtype is torch.int64
+
+
+def test_a_picture(tmp_path):
+    pytest.importorskip("matplotlib")
+    from training import picture
+
+    picture.draw({"gpt2-f32": curves()}, tmp_path / "new" / "curves.svg")
+    assert "gpt2-f32" in (text := (tmp_path / "new" / "curves.svg").read_text()) or "<svg" in text
