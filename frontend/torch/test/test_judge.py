@@ -3,6 +3,7 @@
 
 import math
 import os
+import sys
 
 import pytest
 import torch
@@ -295,6 +296,33 @@ def test_faults_in_compiled_samples(name, monkeypatch):
     outcome = "failed" if name else "called through"  # there is no report of a compiled graph
     assert [row[1] for row in record["rows"]] == [outcome, outcome]
     assert all(expected in row[2] for row in record["rows"]), record["rows"]
+
+
+def guards_that_are_too_deep(limit):
+    """How many guards of long sums PyTorch cannot build below this many frames, at some depth of the stack. No backend takes part."""
+    from torch._dynamo.guards import build_guard_function
+
+    def build(depth, terms):
+        if depth:
+            return build(depth - 1, terms)
+        return build_guard_function([" + ".join(f"L['x'].size()[{i}]" for i in range(terms)) + " > 7"], "L")
+
+    before, failed = sys.getrecursionlimit(), 0
+    sys.setrecursionlimit(limit)
+    try:
+        for terms in range(296, 326):
+            for depth in range(3):
+                try:
+                    build(depth, terms)
+                except RecursionError:
+                    failed += 1
+    finally:
+        sys.setrecursionlimit(before)
+    return failed
+
+
+def test_guards_of_long_sums_can_be_built_where_the_judge_runs():
+    assert guards_that_are_too_deep(compiled.RECURSION) == 0
 
 
 def places_of(task, begin, known, note):

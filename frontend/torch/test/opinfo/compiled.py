@@ -7,6 +7,7 @@ of forward and backward pass explains. The gradients are those of the sum of the
 import itertools
 import logging
 import math
+import sys
 import time
 import warnings
 
@@ -18,6 +19,10 @@ from . import processes, samples
 # Operators whose results are not determined: only shapes and dtypes are compared.
 UNDETERMINED = ("empty", "empty_like", "new_empty", "new_empty_strided", "empty_strided", "empty_permuted")
 SECONDS = 120  # of processor time, for one sample
+# Frames, instead of Python's 1000. Sizes of transposed convolutions lead to guards of 300 terms, and PyTorch 2.13 looks for common parts of
+# a guard recursively: dynamo/guards.py, build_guard_function, takes a RecursionError while it counts them for an answer, and then replaces
+# them one frame deeper without such care. Whether the limit lies between the two depends on how deep the caller is. Inductor raises it too.
+RECURSION = 2000
 
 
 def differentiable(value):
@@ -131,6 +136,7 @@ def judge_operator(task, begin=lambda place: None, known=(), note=lambda row: No
     or None. The others: as processes.judge_all calls it."""
     name, most, only = task
     torch.set_num_threads(1)
+    sys.setrecursionlimit(max(RECURSION, sys.getrecursionlimit()))
     logging.disable(logging.WARNING)
     op, rows, started = samples.database()[name], [], time.perf_counter()
     if torch.float32 not in op.supported_dtypes("cpu"):
