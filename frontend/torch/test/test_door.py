@@ -300,7 +300,7 @@ def test_graphs_that_compute_nothing(compile_for):
 
 
 def test_explain(device):
-    explanation = torch_mortise.explain(Small().eval(), torch.randn(3, 8), options={"device": device})
+    explanation = torch_mortise.explain(Small().eval(), torch.randn(3, 8), mode="default", options={"device": device})
     assert explanation.report["coverage"] == 1.0 and explanation.report["placement"]
     assert sum(explanation.report["time_share"].values()) == pytest.approx(1)
     assert "coverage 100.0%" in str(explanation) and "<h1>" in explanation.html()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Mortise for PyTorch: torch.compile(model, backend="mortise", mode=..., options={...}); see README.md."""
+"""Mortise for PyTorch: torch.compile(model, backend="mortise", options={...}) or mode=...; see README.md."""
 
 import importlib
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""torch.compile(model, backend="mortise", mode=..., options={...})."""
+"""torch.compile(model, backend="mortise", options={...}) or mode=..."""
 
 import contextlib
 import functools

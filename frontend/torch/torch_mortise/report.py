@@ -286,7 +286,8 @@ def explain(model, *args, mode=None, options=None, **kwargs):
     """Runs `model` (compiled for "mortise" unless it already is) on the arguments and reports where every region ran, how long each step
     took, and what was refused and why. Runs twice under no_grad: once to compile, once with profiling."""
     already = hasattr(model, "_torchdynamo_orig_callable") or isinstance(model, torch._dynamo.eval_frame.OptimizedModule)
-    run = model if already else torch.compile(model, backend="mortise", mode=mode, options=options)
+    options = {**(options or {}), **({"mode": mode} if mode else {})}  # PyTorch takes one of the two
+    run = model if already else torch.compile(model, backend="mortise", options=options)
     with torch.no_grad():
         run(*args, **kwargs)
         with profiling():
