@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The host side of the rocm plugin without a GPU: devices, errors of every call of HIP, and order.
+#include "../../plugins/rocm/hip.hpp"
 #include "../slots/scenario.hpp"
 #include "session.hpp"
 
@@ -223,7 +224,7 @@ void failOnce(const std::string &function, size_t n, Injected failure) {
   const std::vector<Error> errors = scenario.run();
   for (const std::string &problem : session.problems())
     EXPECT_FALSE(isMisuse(problem)) << problem;
-  EXPECT_EQ(session.symbol<int()>("hipGetLastError")(), 0) << "the application would find our error";
+  EXPECT_EQ(session.symbol<rocm::hip::Status()>("hipGetLastError")(), 0) << "the application would find our error";
   session.configure("");
   const bool restores = function == "hipSetDevice" && n % 2 == 0; // the device that was the thread's before
   if (!harmless.contains(function) && !restores) {
