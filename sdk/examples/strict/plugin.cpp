@@ -484,8 +484,8 @@ private:
     return strict::devices[numberOf(a)].kind == strict::devices[numberOf(b)].kind && control().settings().peer;
   }
 
-  // Queues work and checks what it uses. What has failed the check takes its turn and is not done: hardware would do it,
-  // but threads of this process would race for the bytes.
+  // Queues work and checks what it uses. What has failed the check takes its turn and is not done: hardware would do
+  // it, but threads of this process would race for the bytes.
   template <typename Work>
   static Result<void> add(MortiseStream *handle, const std::string &what, const std::vector<Use> &uses, Work work) {
     if (handle == nullptr)

@@ -164,7 +164,7 @@ Value Translation::truncated(Value x) {
 }
 
 // NaN wins, and of two zeros the one with the sign. GL.FMax leaves both open.
-// `isRough`: subnormal numbers may count as 0, and y is a constant.
+// With `isRough` subnormal numbers may count as 0, and y is a constant.
 Value Translation::extreme(Value x, Value y, bool largest, bool isRough) {
   if (isRough)
     return select(compareFloats(largest ? P::UGT : P::ULT, x, y, true), x, y);
@@ -216,7 +216,7 @@ Value Translation::compareAsIntegers(P predicate, Value x, Value y) {
 }
 
 // The better of a value and a constant, which is no NaN; subnormal numbers may count as 0.
-Value Translation::numberOf(Value x, Value y, P better) { return select(compareFloats(better, x, y, true), x, y); }
+Value Translation::betterOf(Value x, Value y, P better) { return select(compareFloats(better, x, y, true), x, y); }
 
 Value Translation::negated(Value x) {
   Value bits = bitsOf(x);
@@ -240,7 +240,7 @@ bool Translation::isZero(Value x) {
   return number ? number->isZero() : zeros.lookup(x.getType()) == x;
 }
 
-// Of the bits, without those of infinity's NaNs: positive numbers are 1 and more, negative ones the same behind a sign.
+// Positive numbers are those whose bits lie between 0 and infinity's, inclusive of the latter; NaNs lie above.
 Value Translation::compareWithZero(P predicate, Value x) {
   Value bits = bitsOf(x), one = integer(bits.getType(), 1), infinity = integer(bits.getType(), 0x7f800000);
   const auto isPositive = [&](Value bits) {
@@ -281,7 +281,7 @@ Value Translation::compareWithZero(P predicate, Value x) {
   }
 }
 
-// `isRough`: subnormal numbers may count as 0.
+// With `isRough` subnormal numbers may count as 0.
 Value Translation::compareFloats(P predicate, Value x, Value y, bool isRough) {
   const bool isOrder =
       predicate != P::UNO && predicate != P::ORD && predicate != P::AlwaysTrue && predicate != P::AlwaysFalse;
@@ -496,8 +496,8 @@ bool Translation::arithmetic(Operation &op) {
         }
         values[product.getLow()] = low, values[product.getHigh()] = high;
       })
-      .Case([&](arith::MaxNumFOp) { map([&](auto x) { return numberOf(x[0], x[1], P::OGT); }); })
-      .Case([&](arith::MinNumFOp) { map([&](auto x) { return numberOf(x[0], x[1], P::OLT); }); })
+      .Case([&](arith::MaxNumFOp) { map([&](auto x) { return betterOf(x[0], x[1], P::OGT); }); })
+      .Case([&](arith::MinNumFOp) { map([&](auto x) { return betterOf(x[0], x[1], P::OLT); }); })
       .Case([&](arith::NegFOp) { map([&](auto x) { return negated(x[0]); }); })
       .Case([&](math::FmaOp) {
         map([&](auto x) {

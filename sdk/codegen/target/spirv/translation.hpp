@@ -97,7 +97,7 @@ private:
   Value compareFloats(mlir::arith::CmpFPredicate predicate, Value x, Value y, bool isRough = false);
   Value compareAsIntegers(mlir::arith::CmpFPredicate predicate, Value x, Value y);
   Value orderOf(Value x);
-  Value numberOf(Value x, Value y, mlir::arith::CmpFPredicate better);
+  Value betterOf(Value x, Value y, mlir::arith::CmpFPredicate better);
   Value compareWithZero(mlir::arith::CmpFPredicate predicate, Value x);
   bool isNormalConstant(Value x);
   bool isZero(Value x);
