@@ -13,6 +13,7 @@ autocast, 500 steps each.
 The curves are in build/reports/training-curves.{svg,json}. Arguments: rows (`gpt2-f32`), `steps=N`, which make a part that is not kept."""
 
 import json
+import re
 
 MEASURES = "500 training steps of GPT-2 and ResNet, f32 and bf16: loss against eager, step time over eager's and Inductor's, peak memory"
 NEEDS = "cpu, Linux; transformers, scikit-learn, matplotlib; g++ for Inductor"
@@ -38,8 +39,9 @@ def measure(arguments: list[str]) -> dict:
     from measure import ROOT, progress
     from training import picture, runs
 
-    steps = next((int(one[6:]) for one in arguments if one.startswith("steps=") and one[6:].isdigit()), STEPS)
-    asked = [one for one in arguments if not one.startswith("steps=")] or list(runs.ROWS)
+    numbers = [re.fullmatch("steps=([1-9][0-9]*)", one) for one in arguments]
+    steps = next((int(number[1]) for number in numbers if number), STEPS)
+    asked = [one for one, number in zip(arguments, numbers) if not number] or list(runs.ROWS)
     if unknown := [one for one in asked if one not in runs.ROWS]:
         raise ValueError(f"expected rows of {', '.join(runs.ROWS)}, or steps=N, found {unknown[0]!r}")
     rows, curves = {}, {}

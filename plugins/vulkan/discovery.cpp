@@ -47,8 +47,7 @@ constexpr KnownDriver knownDrivers[] = {
     {VK_DRIVER_ID_MESA_LLVMPIPE, KnownDriver::Subnormals::Kept, true, false, 65535},
     // It promises nothing about subnormals of f32. On an H200 (580.159) the kit's cases of sums and products passed;
     // those of compare, min, max, log2 and div did not, until comparisons and conversions were integer arithmetic. Its
-    // fma
-    // takes subnormal results for 0; its functions are the instructions that GPU-FACTS measured.
+    // fma takes subnormal results for 0; 2^x and 1/x are the instructions of decision 0068.
     {VK_DRIVER_ID_NVIDIA_PROPRIETARY, KnownDriver::Subnormals::InSums, false, true},
 };
 KnownDriver knownDriver(VkDriverId id) {

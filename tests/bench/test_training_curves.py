@@ -159,9 +159,10 @@ def test_a_wrong_row_makes_the_figure_red(monkeypatch, tmp_path, part, why):
     assert any(why in problem for problem in verdict.problems(result)) and result["partial"]
 
 
-def test_arguments():
-    with pytest.raises(ValueError, match="expected rows of"):
-        training_curves.measure(["gpt3-f32"])
+@pytest.mark.parametrize("wrong", ["gpt3-f32", "steps=x", "steps=0", "steps="])
+def test_arguments(wrong):
+    with pytest.raises(ValueError, match=f"expected rows of .* found '{wrong}'"):
+        training_curves.measure(["gpt2-f32", wrong])
 
 
 # ---- data -----------------------------------------------------------------------------------------------------------

@@ -90,6 +90,7 @@ def read(mode, options):
         else:
             refuse(key)
             session[key] = text
+    truth("any_size", values["any_size"])  # sizes.py has read it by now
     if inductors:
         session["mode"] = mode_with(session.get("mode", "default"), inductors)
     if torch.are_deterministic_algorithms_enabled():
@@ -97,7 +98,7 @@ def read(mode, options):
     return Options(
         tuple(sorted(session.items())),
         specialize_limit=whole("specialize_limit", values["specialize_limit"]),
-        repeat_layers=[truth(key, values[key]) for key in ("any_size", "repeat_layers")][1],
+        repeat_layers=truth("repeat_layers", values["repeat_layers"]),
         verify=share(values["verify"]),
         fallback_random=truth("fallback_random", values["fallback_random"]),
         compile_timeout=seconds("compile_timeout", values["compile_timeout"]),

@@ -13,19 +13,24 @@ using P = arith::CmpFPredicate;
 static constexpr double log2e = 0x1.715476p+0, log2eRest = 0x1.4ae0bf85ddf44p-26; // a f32, and what it lacks
 static constexpr double ln2 = 0x1.62e42fefa39efp-1;
 
-Value Code::eachLane(Value x, llvm::function_ref<Value(Value)> function) {
-  if (!isVector(x))
-    return function(x);
-  Value result = LLVM::PoisonOp::create(b, loc, x.getType());
-  for (int64_t lane = 0; lane < cast<VectorType>(x.getType()).getDimSize(0); ++lane)
-    result = LLVM::InsertElementOp::create(b, loc, result, function(extract(x, lane)), integer(b.getI32Type(), lane));
+Value Code::eachLane(ArrayRef<Value> operands, llvm::function_ref<Value(ArrayRef<Value>)> function) {
+  if (!isVector(operands[0]))
+    return function(operands);
+  Value result = LLVM::PoisonOp::create(b, loc, operands[0].getType());
+  for (int64_t lane = 0; lane < cast<VectorType>(operands[0].getType()).getDimSize(0); ++lane) {
+    SmallVector<Value, 3> each;
+    for (Value operand : operands)
+      each.push_back(extract(operand, lane));
+    result = LLVM::InsertElementOp::create(b, loc, result, function(each), integer(b.getI32Type(), lane));
+  }
   return result;
 }
 Value Code::approximateExp2(Value x, bool subnormals) {
-  return eachLane(x, [&](Value each) { return instructions.approximations->exp2(*this, each, subnormals); });
+  return eachLane(x,
+                  [&](ArrayRef<Value> each) { return instructions.approximations->exp2(*this, each[0], subnormals); });
 }
 Value Code::approximateReciprocal(Value x) {
-  return eachLane(x, [&](Value each) { return instructions.approximations->reciprocal(*this, each); });
+  return eachLane(x, [&](ArrayRef<Value> each) { return instructions.approximations->reciprocal(*this, each[0]); });
 }
 
 // Of numbers of which subnormal ones may count as 0.

@@ -112,15 +112,9 @@ Value Code::normalFma(Value x, Value y, Value z) {
   if (!hasFlushingFma(x))
     return fma(x, y, z);
   match(x, y), match(x, z), match(x, y);
-  if (!isVector(x))
-    return instructions.approximations->flushingFma(*this, x, y, z);
-  Value result = LLVM::PoisonOp::create(b, loc, x.getType());
-  for (int64_t lane = 0; lane < cast<VectorType>(x.getType()).getDimSize(0); ++lane)
-    result = LLVM::InsertElementOp::create(
-        b, loc, result,
-        instructions.approximations->flushingFma(*this, extract(x, lane), extract(y, lane), extract(z, lane)),
-        integer(b.getI32Type(), lane));
-  return result;
+  return eachLane({x, y, z}, [&](ArrayRef<Value> each) {
+    return instructions.approximations->flushingFma(*this, each[0], each[1], each[2]);
+  });
 }
 
 // The flag afn, which means nothing to a CPU's comparison, is what the translation to SPIR-V knows it by.

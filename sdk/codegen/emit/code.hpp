@@ -183,7 +183,7 @@ public:
 private:
   bool hasFlushingFma(Value x) const { return !instructions.fma && instructions.approximations && element(x).isF32(); }
   bool approximates(Value x) const { return isNarrow && instructions.approximations && element(x).isF32(); }
-  Value eachLane(Value x, llvm::function_ref<Value(Value)> function);
+  Value eachLane(llvm::ArrayRef<Value> operands, llvm::function_ref<Value(llvm::ArrayRef<Value>)> function);
   Value approximateExp2(Value x, bool subnormals);
   Value approximateReciprocal(Value x);
   Value refinedReciprocal(Value x);

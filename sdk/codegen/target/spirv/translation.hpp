@@ -25,6 +25,9 @@ inline constexpr char threadIntrinsic[] = "mortise.thread", blockIntrinsic[] = "
                       barrierIntrinsic[] = "mortise.barrier", exchangeIntrinsic[] = "mortise.exchange",
                       exp2Intrinsic[] = "mortise.exp2", reciprocalIntrinsic[] = "mortise.reciprocal";
 
+// Of an integer type as wide as a float: the bit of the float's sign.
+inline int64_t signBit(mlir::Type bits) { return INT64_MIN >> (64 - bits.getIntOrFloatBitWidth()); }
+
 class Translation {
 public:
   Translation(mlir::MLIRContext &context, const VulkanFeatures &features);
