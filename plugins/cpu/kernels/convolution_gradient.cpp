@@ -60,8 +60,8 @@ static GradientCall describeInput(const FixedConvolution &made) {
     low.push_back(reach - made.low[i]);
     high.push_back(reach - made.high[i]);
   }
-  const memory::desc x = anyLayout(made.xDims, made.type), weight = anyLayout(made.weightDims, made.type),
-                     result = anyLayout(made.resultDims, made.type);
+  const memory::desc x = anyLayout(made.xDims, made.compute), weight = anyLayout(made.weightDims, made.compute),
+                     result = anyLayout(made.resultDims, made.compute);
   auto question = questionOf<Description>(x, weight, result, {&made.strides, &made.dilations, &low, &high});
   const Description found = question.answer([&]() -> Description {
     return {engine(),
@@ -95,8 +95,8 @@ static GradientCall describeWeights(const FixedConvolution &made) {
     high.push_back((made.weightDims[i + 2] - 1) * strides[i] + (made.resultDims[i + 2] - 1) * made.strides[i] + 1 -
                    made.xDims[i + 2] - made.low[i]);
   }
-  const memory::desc x = anyLayout(made.xDims, made.type), weight = anyLayout(made.weightDims, made.type),
-                     result = anyLayout(made.resultDims, made.type);
+  const memory::desc x = anyLayout(made.xDims, made.compute), weight = anyLayout(made.weightDims, made.compute),
+                     result = anyLayout(made.resultDims, made.compute);
   auto question = questionOf<Description>(x, weight, result, {&strides, &dilations, &made.low, &high});
   const Description found = question.answer([&]() -> Description {
     constexpr auto algorithm = dnnl::algorithm::convolution_direct;
@@ -148,14 +148,14 @@ void addGradient(StepBuilder &builder, const Convolution &claimed) {
                                       {call.x, call.weight, call.result}, {x, weight, target});
   step.nodes = made.nodes;
   step.flops = made.flops;
-  if (ofInput) {
+  if (ofInput && made.type == made.compute) {
     builder.memoryOf(made.target).blocked = target.buffer;
     builder.memoryOf(made.target).layout = call.result;
     return;
   }
   target.written = false;
   memory::dims strides = denseStrides(made.resultDims);
-  if (made.target == made.result) { // which has inputs and outputs the other way round
+  if (!ofInput && made.target == made.result) { // which has inputs and outputs the other way round
     strides = denseStrides({resultDims.begin(), resultDims.end()});
     std::swap(strides[0], strides[1]);
   }
@@ -220,8 +220,12 @@ Result<void> claimConvolutionGradients(Claims &claims) {
     const std::vector<int64_t> result = claims.facts.sample(claims.facts.extents(alone.result));
     for (auto *read : {readGradientOfInput, readGradientOfWeights}) {
       Convolution made = alone;
+      const auto isFast = [&](memory::data_type type) {
+        made.compute = type;
+        return describe(inNumbers(made, {result.begin(), result.end()}, claims.facts.sample)).isFast();
+      };
       if (elementCount(result) == 0 || !read(claims, made) ||
-          !describe(inNumbers(made, {result.begin(), result.end()}, claims.facts.sample)).isFast())
+          (!isFast(made.type) && !isFast(memory::data_type::f32))) // few processors have gradients of 16 bits
         continue;
       if (made.target != made.result)
         claims.layout.makeDense(made.target);
