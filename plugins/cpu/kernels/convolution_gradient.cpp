@@ -228,6 +228,15 @@ static bool readGradientOfInput(Claims &claims, Convolution &made) {
   return true;
 }
 
+// A slice that alone reads the value and leaves out its last elements: strided windows may end before x does.
+static const MortiseNode *cutFromTheEnd(const Claims &claims, uint32_t value) {
+  const MortiseNode *slice = claims.facts.soleUser(value);
+  const auto isAll = [&](std::string_view name, int64_t number) {
+    return std::ranges::all_of(intsAttribute(*slice, name), [&](int64_t item) { return item == number; });
+  };
+  return slice && isOp(*slice, "mortise.slice") && isAll("starts", 0) && isAll("strides", 1) ? slice : nullptr;
+}
+
 // x and the gradient of what x gave lie with batch and channels exchanged, and the sums are over more places than there
 // are results for.
 static bool readGradientOfWeights(Claims &claims, Convolution &made) {
@@ -242,6 +251,10 @@ static bool readGradientOfWeights(Claims &claims, Convolution &made) {
     return false;
   made.xView = x, made.weightView = weight;
   made.gradient = Gradient::OfWeights;
+  while (const MortiseNode *cut = cutFromTheEnd(claims, made.result)) {
+    made.nodes.push_back(cut->index);
+    made.result = made.target = cut->results[0]->index;
+  }
   const MortiseNode *user = claims.facts.soleUser(made.result);
   std::vector<int64_t> exchanged = counted(0, result.size());
   std::swap(exchanged[0], exchanged[1]);
@@ -264,7 +277,8 @@ Result<void> claimConvolutionGradients(Claims &claims) {
       Convolution made = alone;
       const auto isFast = [&](memory::data_type type) {
         made.compute = type;
-        return describe(inNumbers(made, {result.begin(), result.end()}, claims.facts.sample)).isFast();
+        return describe(inNumbers(made, claims.facts.sample(claims.facts.extents(made.result)), claims.facts.sample))
+            .isFast();
       };
       if (elementCount(result) == 0 || !read(claims, made) ||
           (!isFast(made.type) && !isFast(memory::data_type::f32))) // few processors have gradients of 16 bits
