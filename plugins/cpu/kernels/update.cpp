@@ -141,15 +141,15 @@ template <typename Float> static void runAddition(const UpdateLoop &update, void
     std::array<float, Buckets::width> sums;
     std::array<bool, Buckets::width> isTouched{};
     const auto element = [&](int64_t row) { return target + (o * update.extent + first + row) * update.inner + from; };
+    const uint16_t *added = updates + update.outerOffsets[o];
     for (const int64_t j : group) {
       const int64_t row = update.indexOf(operands[0], j) - first;
       float *sum = sums.data() + row * length;
-      if (!isTouched[row])
-        std::transform(element(row), element(row) + length, sum, Float::load);
-      isTouched[row] = true;
-      const uint16_t *added = updates + update.outerOffsets[o] + j * update.axisStride;
+      const uint16_t *old = isTouched[row] ? nullptr : element(row);
       for (int64_t i = 0; i < length; ++i)
-        sum[i] += Float::load(added[update.innerOffsets[from + i]]);
+        sum[i] = (old ? Float::load(old[i]) : sum[i]) +
+                 Float::load(added[j * update.axisStride + update.innerOffsets[from + i]]);
+      isTouched[row] = true;
     }
     for (int64_t row = 0; row < std::min(indices, update.extent - first); ++row)
       if (isTouched[row])
