@@ -323,6 +323,8 @@ def test_windows(compile_for, dtype):
             F.conv1d(x[:, :, 0], w[:, :, 0]),
             F.conv2d(x, w, w[:, 0, 0, 0], padding=(0, 2)),
             F.conv_transpose2d(x, u, stride=2, padding=1, output_padding=1),
+            F.conv_transpose2d(x, u, stride=(1, 3), padding=(3, 0), dilation=2),
+            F.conv_transpose2d(x, u[:, :, :1, :1], stride=2, padding=1, output_padding=1),
             F.max_pool2d(x, 3, 2, 1),
             F.max_pool2d(x, 2, ceil_mode=True),
             F.avg_pool2d(x, 2),

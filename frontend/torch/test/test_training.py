@@ -50,7 +50,7 @@ class Convolutional(nn.Module):
         super().__init__()
         self.body = nn.Sequential(
             nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Conv2d(8, 12, 3, stride=2, groups=2), nn.GroupNorm(4, 12), nn.SiLU(),
+            nn.Conv2d(8, 12, 3, stride=2, groups=2), nn.GroupNorm(4, 12), nn.SiLU(), nn.Conv2d(12, 12, 1, stride=2),
             nn.AvgPool2d(2, padding=1), nn.ConvTranspose2d(12, 6, 2), nn.AdaptiveAvgPool2d(2),
         )
         self.head = nn.Linear(24, 10)
