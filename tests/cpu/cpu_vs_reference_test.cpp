@@ -316,6 +316,20 @@ TEST_P(Floats, Reductions) {
   check(net);
 }
 
+// Vectors run along the channels, which lie side by side, although the reduced dimensions come last.
+TEST_P(Floats, ReductionsOfChannelsLast) {
+  Network net;
+  const ValueId x = net.transpose(net.input(GetParam(), {3, 5, 7, 33}), {0, 3, 1, 2});
+  for (const char *op : {"reduce_sum", "reduce_max", "mean"})
+    net.output(net.op(op, {x}, {ints("axes", {0, 2, 3})}));
+  net.output(net.op("reduce_sum", {net.op("mul", {x, x})}, {ints("axes", {0, 2, 3})}));
+  net.output(net.op("argmax", {net.op("sign", {x})}, {integer("axis", 2)})); // of many equal elements
+  auto compiled = check(net);
+  ASSERT_TRUE(compiled);
+  EXPECT_TRUE(compiled->hasStep("generated.columns")) << compiled->text();
+  EXPECT_FALSE(compiled->hasStep("generated.rows")) << compiled->text();
+}
+
 TEST_P(Floats, Attention) {
   for (int64_t tokens : {1, 7, 32}) {
     ValueId q = input({2, 4, tokens, 16}), k = input({2, 4, 50, 16}), v = input({2, 4, 50, 16});

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace mortise::codegen {
 
@@ -112,6 +113,16 @@ Result<void> LoopPlan::chooseSpace(unsigned worthwhile) {
   return {};
 }
 
+// Where an output of as many elements as the space has is written: transposed if its operand has the space's dimensions.
+std::vector<IndexId> LoopPlan::positionsIn(const Expr &root) {
+  if (root.op != Op::Transpose || dag.exprs[root.operands[0]].dims != dims)
+    return space.reshape(counters, dims, root.dims);
+  std::vector<IndexId> at;
+  for (int64_t axis : root.axes)
+    at.push_back(counters[axis]);
+  return at;
+}
+
 Result<void> LoopPlan::placeRoots() {
   std::vector<IndexId> keptAt;
   std::vector<Dim> keptDims;
@@ -126,7 +137,7 @@ Result<void> LoopPlan::placeRoots() {
     const Expr &expr = dag.exprs[id];
     Root root{id, 0};
     if (elementCount(expr.dims) == total) {
-      root.at = space.tuple(space.reshape(counters, dims, expr.dims));
+      root.at = space.tuple(positionsIn(expr));
     } else if (elementCount(expr.dims) == kept) {
       root.at = space.tuple(space.reshape(keptAt, keptDims, expr.dims));
       root.row = true;
@@ -524,9 +535,37 @@ Dim LoopPlan::coefficient(IndexId index, uint32_t loop) const {
   return 0;
 }
 
+// The dimensions, outermost first. A group with reductions has those of its largest operand; if most tensors lie along
+// another one in memory (channels last), that one goes to the end. Reduced dimensions keep their order, because the
+// first of equal elements wins.
+std::vector<uint32_t> LoopPlan::order() const {
+  std::vector<uint32_t> found(dims.size());
+  std::iota(found.begin(), found.end(), 0);
+  const auto isLoop = [&](uint32_t i) { return !(dims[i] == 1); };
+  const auto innermost = std::find_if(found.rbegin(), found.rend(), isLoop);
+  if (!reducedMask || scan || isPut() || innermost == found.rend())
+    return found;
+  std::vector<int> votes(dims.size());
+  const auto vote = [&](IndexId address) {
+    const auto moves = [&](uint32_t i) { return !isLoop(i) || !(coefficient(address, i) == 0); };
+    const auto along =
+        std::ranges::find_if(found, [&](uint32_t i) { return isLoop(i) && coefficient(address, i) == 1; });
+    if (along != found.end() && std::ranges::all_of(found, moves))
+      ++votes[*along];
+  };
+  std::ranges::for_each(loads, vote);
+  for (const Root &root : roots)
+    vote(root.address);
+  const auto best = std::ranges::max_element(votes) - votes.begin();
+  const auto passed = [&](uint32_t i) { return i <= best || !reduced[best] || !reduced[i]; };
+  if (votes[best] > votes[*innermost] && std::ranges::all_of(found, passed))
+    std::rotate(found.begin() + best, found.begin() + best + 1, found.end());
+  return found;
+}
+
 // Merges neighbouring loops if every index in use treats them as one.
 void LoopPlan::merge() {
-  for (size_t i = 0; i < dims.size(); ++i) {
+  for (const uint32_t i : order()) {
     uint64_t bit = uint64_t(1) << i;
     if (dims[i] == 1)
       continue;
@@ -540,7 +579,7 @@ void LoopPlan::merge() {
       loops.back().number = i;
       loops.back().members |= bit;
     } else {
-      loops.push_back({dims[i], reduced[i], static_cast<uint32_t>(i), bit});
+      loops.push_back({dims[i], reduced[i], i, bit});
     }
   }
 }

@@ -118,6 +118,7 @@ private:
 
   Result<void> chooseSpace(unsigned worthwhile);
   std::vector<Dim> apart(std::vector<Dim> shape, const std::vector<bool> &live, unsigned worthwhile) const;
+  std::vector<IndexId> positionsIn(const Expr &root);
   Result<void> placeRoots();
   Result<void> placePut();
   // Whether the elements of a one-dimensional expression are all equal (0), or each one more than the one before (1).
@@ -133,6 +134,7 @@ private:
   void use(IndexId index);
   void useTuple(TupleId at);
   void useGuard(GuardId guard);
+  std::vector<uint32_t> order() const;
   void merge();
   void collectReads(ExprId expr, TupleId at, GuardId guard, Reads &reads);
   void findProduct();
