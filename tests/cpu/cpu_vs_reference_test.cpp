@@ -330,6 +330,23 @@ TEST_P(Floats, ReductionsOfChannelsLast) {
   EXPECT_FALSE(compiled->hasStep("generated.rows")) << compiled->text();
 }
 
+// As the backward pass of a batch norm: sums over all but the channels, and what is made of them, in one loop.
+TEST_P(Floats, NormOfChannelsLast) {
+  Network net;
+  const std::vector<int64_t> shape{3, 33, 5, 7};
+  const ValueId x = net.transpose(net.input(GetParam(), {3, 5, 7, 33}), {0, 3, 1, 2}),
+                y = net.transpose(net.input(GetParam(), {3, 5, 7, 33}), {0, 3, 1, 2});
+  const auto sum = [&](ValueId terms) {
+    return net.broadcast(net.op("reduce_sum", {terms}, {ints("axes", {0, 2, 3})}), shape, {1});
+  };
+  const ValueId result = net.op("sub", {net.op("mul", {y, sum(net.op("mul", {x, y}))}), net.op("mul", {x, sum(x)})});
+  net.output(net.transpose(result, {0, 2, 3, 1}));
+  auto compiled = check(net);
+  ASSERT_TRUE(compiled);
+  ASSERT_EQ(compiled->steps().size(), 1U) << compiled->text();
+  EXPECT_TRUE(compiled->hasStep("generated.columns")) << compiled->text();
+}
+
 TEST_P(Floats, Attention) {
   for (int64_t tokens : {1, 7, 32}) {
     ValueId q = input({2, 4, tokens, 16}), k = input({2, 4, 50, 16}), v = input({2, 4, 50, 16});
