@@ -87,6 +87,9 @@ struct Convolution {
   bool byLoop = false;                             // a loop of the plugin's own computes it (kernels/depthwise.cpp)
   std::vector<PostOp> inputActivations;            // that the loop applies to x
   dnnl::memory::data_type type = dnnl::memory::data_type::undef, compute = dnnl::memory::data_type::undef;
+  // Of the weights, and of a gradient of weights, in memory: reorders convert.
+  dnnl::memory::data_type weightType = dnnl::memory::data_type::undef, targetType = dnnl::memory::data_type::undef;
+  bool hasConstantWeight = false;
   int64_t groups = 1;
   Gradient gradient = Gradient::None;
   dnnl::memory::dims strides, low, high, dilations; // dilations as the library counts them, from 0

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -113,6 +114,34 @@ TEST(Convolutions, Transposed) {
                                checkTransposed(0, {0, 0, -1, 0}, none), checkTransposed(0, none, {0, 0, 0, -2})}) {
     ASSERT_TRUE(compiled);
     EXPECT_FALSE(compiled->hasStep("gradient of the input")) << compiled->text();
+  }
+}
+
+// As autocast writes a convolution and its gradients: the weights and their gradient are f32 in memory.
+TEST(Convolutions, ConvertedWeights) {
+  for (const int32_t dtype : {MORTISE_BF16, MORTISE_F16}) {
+    Network net;
+    const ValueId x = net.input(dtype, {4, 16, 10, 10}), y = net.input(dtype, {4, 24, 10, 10}),
+                  w = net.input(MORTISE_F32, {24, 16, 3, 3});
+    const auto converted = [&](ValueId value, int32_t to) {
+      return net.op("convert", {value}, {text("dtype", dtypeName(to))});
+    };
+    net.output(net.convolution(x, converted(w, dtype), {1, 1}, {1, 1}));
+    const ValueId again = converted(net.input(MORTISE_F32, {24, 16, 3, 3}), dtype);
+    net.output(net.convolution(y, net.op("reverse", {net.transpose(again, {1, 0, 2, 3})}, {ints("axes", {2, 3})}),
+                               {1, 1}, {1, 1}));
+    const ValueId gradient =
+        net.convolution(net.transpose(x, {1, 0, 2, 3}), net.transpose(y, {1, 0, 2, 3}), {1, 1}, {1, 1});
+    net.output(converted(net.transpose(gradient, {1, 0, 2, 3}), MORTISE_F32));
+    auto compiled = check(net);
+    ASSERT_TRUE(compiled);
+    EXPECT_TRUE(compiled->hasStep("gradient of the input")) << compiled->text();
+    EXPECT_TRUE(compiled->hasStep("gradient of the weights")) << compiled->text();
+    // A gradient that is computed in f32 is rounded first.
+    const auto steps = compiled->steps();
+    EXPECT_LE(
+        std::ranges::count_if(steps, [](auto *step) { return std::string_view(step->name).starts_with("convert"); }), 1)
+        << compiled->text();
   }
 }
 

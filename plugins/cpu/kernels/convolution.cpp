@@ -28,6 +28,26 @@ View readable(Claims &claims, uint32_t value) {
   return nests(view, claims.facts.sample, claims.facts.ranges) ? view : claims.facts.denseView(value);
 }
 
+void takeConversion(Claims &claims, Convolution &made) {
+  const MortiseNode *convert = claims.facts.value(made.weightView.base).producer;
+  if (made.hasConstantWeight || !convert || !isOp(*convert, "mortise.convert"))
+    return;
+  const MortiseValue &source = *convert->operands[0];
+  if (source.type->dtype != MORTISE_F32 || claims.viewOf(source.index) != claims.facts.denseView(source.index))
+    return;
+  for (uint32_t value = made.weightView.base;;) {
+    const MortiseNode *user = claims.facts.soleUser(value);
+    if (user && std::ranges::find(made.nodes, user->index) != made.nodes.end())
+      break;
+    if (!user || !isOp(*user, Op::Transpose, Op::Reshape))
+      return;
+    value = user->results[0]->index;
+  }
+  made.nodes.push_back(convert->index);
+  made.weightView.base = source.index;
+  made.weightType = memory::data_type::f32;
+}
+
 Convolution readConvolution(Claims &claims, const MortiseNode &node) {
   Convolution made;
   made.nodes = {node.index};
@@ -36,7 +56,8 @@ Convolution readConvolution(Claims &claims, const MortiseNode &node) {
   made.result = made.target = node.results[0]->index;
   made.xView = readable(claims, made.x);
   made.weightView = readable(claims, made.weight);
-  made.type = made.compute = libraryType(node.results[0]->type->dtype);
+  made.type = made.compute = made.weightType = made.targetType = libraryType(node.results[0]->type->dtype);
+  made.hasConstantWeight = claims.facts.isConstant(made.weight);
   made.groups = intAttribute(node, "groups");
   made.strides = attribute(node, "strides");
   made.low = attribute(node, "low");
@@ -151,8 +172,11 @@ static dnnl::convolution_forward::primitive_desc describe(const FixedConvolution
   for (const memory::dims *list : {&made.strides, &made.dilations, &made.low, &made.high})
     question.add(*list);
   question.add(int64_t(biased));
+  question.add(int64_t(made.hasConstantWeight));
   return question.answer([&]() -> dnnl::convolution_forward::primitive_desc {
-    constexpr auto kind = dnnl::prop_kind::forward_inference;
+    // Weights that change are reordered in each call, which takes longer for the layouts that inference gets: for bf16
+    // [256, 256, 3, 3] 0.3 ms instead of 0.1, beside 0.5 ms of the convolution of 16 images of 4 x 4.
+    const auto kind = made.hasConstantWeight ? dnnl::prop_kind::forward_inference : dnnl::prop_kind::forward_training;
     constexpr auto algorithm = dnnl::algorithm::convolution_direct;
     if (!biased)
       return {engine(),     kind,           algorithm, x,         weights,    result,
@@ -219,7 +243,7 @@ std::pair<Operand, Operand> makeWeights(StepBuilder &builder, const FixedConvolu
   builder.binding = bind || before;
   const FixedView view = builder.values(made.weightView);
   Operand weights = builder.read(view.base, view.offset), bias;
-  memory::desc layout(made.weightDims, made.type, made.weightStrides);
+  memory::desc layout(made.weightDims, made.weightType, made.weightStrides);
   if (!made.affine.empty()) {
     memory::desc dense(made.weightDims, made.type, denseStrides(made.weightDims));
     int64_t channels = made.resultDims[1];
@@ -439,6 +463,7 @@ Result<void> claimConvolutions(Claims &claims) {
     if (!isOp(node, "mortise.convolution") || claims.isTaken(node))
       continue;
     Convolution made = readConvolution(claims, node);
+    takeConversion(claims, made);
     auto inNumbers = [&] {
       const Values &sample = claims.facts.sample;
       return fix(made, sample(claims.facts.extents(made.x)), sample(claims.facts.extents(made.result)), sample);

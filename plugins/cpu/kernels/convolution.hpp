@@ -18,6 +18,8 @@ struct FixedConvolution : Convolution {
 // The view of an operand that the library can read; in memory of the value's own where it could not.
 View readable(Claims &claims, uint32_t value);
 Convolution readConvolution(Claims &claims, const MortiseNode &node); // without what could be fused
+// Reads f32 weights that were converted for this convolution alone as they were before.
+void takeConversion(Claims &claims, Convolution &made);
 FixedConvolution fix(const Convolution &claimed, dnnl::memory::dims xDims, dnnl::memory::dims resultDims,
                      const Values &values);
 std::string title(const FixedConvolution &made);

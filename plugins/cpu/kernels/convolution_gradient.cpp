@@ -163,7 +163,7 @@ void addGradient(StepBuilder &builder, const Convolution &claimed) {
     strides = denseStrides({resultDims.begin(), resultDims.end()});
     std::swap(strides[0], strides[1]);
   }
-  builder.reorder("gradient", call.result, target, memory::desc(made.resultDims, made.type, strides),
+  builder.reorder("gradient", call.result, target, memory::desc(made.resultDims, made.targetType, strides),
                   builder.write(made.target));
 }
 
@@ -224,6 +224,7 @@ static bool readGradientOfInput(Claims &claims, Convolution &made) {
   made.weight = reverse->operands[0]->index;
   made.xView = readable(claims, made.x);
   made.weightView = readable(claims, made.weight);
+  takeConversion(claims, made);
   made.gradient = Gradient::OfInput;
   return true;
 }
@@ -261,8 +262,29 @@ static bool readGradientOfWeights(Claims &claims, Convolution &made) {
   if (user && isOp(*user, "mortise.transpose") && std::ranges::equal(intsAttribute(*user, "permutation"), exchanged)) {
     made.nodes.push_back(user->index);
     made.target = user->results[0]->index;
+    const MortiseNode *convert = claims.facts.soleUser(made.target);
+    if (convert && isOp(*convert, "mortise.convert") && convert->results[0]->type->dtype == MORTISE_F32 &&
+        made.compute == made.type) { // else it would not be rounded
+      made.nodes.push_back(convert->index);
+      made.target = convert->results[0]->index;
+      made.targetType = memory::data_type::f32;
+    }
   }
   return true;
+}
+
+// The gradient that a convolution is, if the library computes it in `type` faster than by its plain loops.
+static std::optional<Convolution> readGradient(Claims &claims, const Convolution &alone, memory::data_type type) {
+  for (auto *read : {readGradientOfInput, readGradientOfWeights}) {
+    Convolution made = alone;
+    made.compute = type;
+    if (!read(claims, made))
+      continue;
+    std::vector<int64_t> result = claims.facts.sample(claims.facts.extents(made.result));
+    if (elementCount(result) != 0 && describe(inNumbers(made, std::move(result), claims.facts.sample)).isFast())
+      return made;
+  }
+  return {};
 }
 
 // Before anyone asks for views behind a gradient of weights, which has memory of its own as it is wanted.
@@ -272,30 +294,22 @@ Result<void> claimConvolutionGradients(Claims &claims) {
     if (!isOp(node, "mortise.convolution"))
       continue;
     const Convolution alone = readConvolution(claims, node);
-    const std::vector<int64_t> result = claims.facts.sample(claims.facts.extents(alone.result));
-    for (auto *read : {readGradientOfInput, readGradientOfWeights}) {
-      Convolution made = alone;
-      const auto isFast = [&](memory::data_type type) {
-        made.compute = type;
-        return describe(inNumbers(made, claims.facts.sample(claims.facts.extents(made.result)), claims.facts.sample))
-            .isFast();
-      };
-      if (elementCount(result) == 0 || !read(claims, made) ||
-          (!isFast(made.type) && !isFast(memory::data_type::f32))) // few processors have gradients of 16 bits
-        continue;
-      if (made.target != made.result)
-        claims.layout.makeDense(made.target);
-      std::sort(made.nodes.begin(), made.nodes.end());
-      for (uint32_t taken : made.nodes)
-        claims.take(*claims.facts.graph.nodes[taken]);
-      Unit unit;
-      unit.nodes = made.nodes;
-      unit.reads = {made.xView.base, made.weightView.base};
-      unit.writes = {made.target};
-      unit.work = std::move(made);
-      claims.units.push_back(std::move(unit));
-      break;
-    }
+    std::optional<Convolution> made = readGradient(claims, alone, alone.type);
+    if (!made) // few processors have gradients of 16 bits
+      made = readGradient(claims, alone, memory::data_type::f32);
+    if (!made)
+      continue;
+    if (made->target != made->result)
+      claims.layout.makeDense(made->target);
+    std::sort(made->nodes.begin(), made->nodes.end());
+    for (uint32_t taken : made->nodes)
+      claims.take(*claims.facts.graph.nodes[taken]);
+    Unit unit;
+    unit.nodes = made->nodes;
+    unit.reads = {made->xView.base, made->weightView.base};
+    unit.writes = {made->target};
+    unit.work = std::move(*made);
+    claims.units.push_back(std::move(unit));
   }
   return {};
 }
