@@ -9,6 +9,7 @@
 #include <mortise/graph.hpp>
 #include <mortise/portable/graph.hpp>
 #include <mortise/portable/older.hpp>
+#include <mortise/rewrite.hpp>
 #include <mortise/runtime/plan_generated.h>
 
 #include <algorithm>
@@ -48,6 +49,22 @@ bool sameBufferType(const plan::TensorTypeT &a, const plan::TensorTypeT &b) {
          std::ranges::equal(a.steps, b.steps, [](const plan::ExprStep &left, const plan::ExprStep &right) {
            return left.op() == right.op() && left.value() == right.value();
          });
+}
+
+// The region with the flag donated on some of its inputs.
+Result<std::shared_ptr<const Graph>> withDonated(const MortiseGraph &region, const std::vector<bool> &which) {
+  std::vector<const MortiseValue *> values(region.values, region.values + region.value_count);
+  std::vector<MortiseValue> donated;
+  donated.reserve(region.input_count);
+  for (size_t i = 0; i < region.input_count; ++i)
+    if (which[i]) {
+      donated.push_back(copyStruct(*region.inputs[i]));
+      donated.back().flags |= MORTISE_VALUE_DONATED;
+      values[region.inputs[i]->index] = &donated.back();
+    }
+  MortiseGraph changed = copyStruct(region);
+  changed.values = values.data();
+  return Graph::copy(changed);
 }
 
 class Writer {
@@ -452,6 +469,47 @@ private:
     return given != none ? given : addArena(space, *graph.values[v]->type);
   }
 
+  // What the kernel may overwrite: inputs that nothing reads after region r, in an arena or in memory of the host that
+  // the caller donates, which the runtime aligns as arenas are.
+  std::vector<bool> donatedTo(uint32_t r, const plan::RegionT &region, const Target &target) const {
+    const Region &cut = regions[r];
+    const MortiseGraph &view = cut.graph->view();
+    std::vector<bool> found(cut.inputs.size());
+    for (size_t i = 0; i < cut.inputs.size(); ++i) {
+      const uint32_t buffer = region.inputs[i], root = rootOf(buffer);
+      const plan::BufferT &memory = *plan->buffers[root];
+      const bool isAligned = memory.kind == plan::BufferKind::Arena ||
+                             (memory.space == 0 && target.device->home().alignment <= arenaAlignment);
+      found[i] = isAligned && outputsFrom(cut.inputs[i]).empty() && diesAt(r, cut.inputs[i], buffer) &&
+                 std::ranges::none_of(region.outputs, [&](uint32_t output) { return rootOf(output) == root; });
+    }
+    for (size_t a = 0; a < view.alias_count; ++a)
+      found[view.aliases[a]->input] = false;
+    return found;
+  }
+
+  // Plugins that know opset 2 read the flag, which came with version 2 of the portable format.
+  void donate(plan::RegionT &region, uint32_t r, const Target &target) {
+    const std::vector<bool> which = donatedTo(r, region, target);
+    if (target.device->plugin->table->opset < 2 || std::ranges::find(which, true) == which.end())
+      return;
+    const auto changed = withDonated(regions[r].graph->view(), which);
+    if (!changed) {
+      failure = failure.value_or(changed.error());
+      return;
+    }
+    show(region, target, **changed);
+    plan->version = 2;
+  }
+
+  // Sets the region's graph, in the form for its plugin.
+  static void show(plan::RegionT &region, const Target &target, const Graph &graph) {
+    const auto shown = portable::withoutImplied(graph.view(), target.device->plugin->table->opset);
+    const std::span<const std::byte> bytes = (shown && *shown ? **shown : graph).bytes();
+    region.graph.resize(bytes.size());
+    std::ranges::transform(bytes, region.graph.begin(), [](std::byte b) { return static_cast<uint8_t>(b); });
+  }
+
   std::unique_ptr<plan::RegionT> describe(const Candidate &candidate, const Target &target, const Graph &graph) {
     auto region = std::make_unique<plan::RegionT>();
     region->plugin = target.device->plugin->name;
@@ -462,11 +520,7 @@ private:
     region->specialise = !candidate.specialised.empty();
     region->specialise_reason = candidate.specialised;
     alignFor(spaceOf(*target.device), target.device->home());
-    const auto shown = portable::withoutImplied(graph.view(), target.device->plugin->table->opset);
-    const std::span<const std::byte> bytes = (shown && *shown ? **shown : graph).bytes();
-    region->graph.resize(bytes.size());
-    std::transform(bytes.begin(), bytes.end(), region->graph.begin(),
-                   [](std::byte b) { return static_cast<uint8_t>(b); });
+    show(*region, target, graph);
     for (const runtime::Setting &setting : target.options) {
       auto option = std::make_unique<plan::OptionT>();
       option->key = setting.key;
@@ -510,6 +564,7 @@ private:
     }
     for (size_t a = 0; a < view.alias_count; ++a)
       unite(*region, *view.aliases[a], regions[r], r, space);
+    donate(*region, r, target);
 
     run(std::move(region));
 
