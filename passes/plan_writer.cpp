@@ -51,21 +51,24 @@ bool sameBufferType(const plan::TensorTypeT &a, const plan::TensorTypeT &b) {
          });
 }
 
-// The region with the flag donated on some of its inputs.
-Result<std::shared_ptr<const Graph>> withDonated(const MortiseGraph &region, const std::vector<bool> &which) {
-  std::vector<const MortiseValue *> values(region.values, region.values + region.value_count);
-  std::vector<MortiseValue> donated;
-  donated.reserve(region.input_count);
-  for (size_t i = 0; i < region.input_count; ++i)
-    if (which[i]) {
-      donated.push_back(copyStruct(*region.inputs[i]));
-      donated.back().flags |= MORTISE_VALUE_DONATED;
-      values[region.inputs[i]->index] = &donated.back();
-    }
-  MortiseGraph changed = copyStruct(region);
-  changed.values = values.data();
-  return Graph::copy(changed);
-}
+// Copies a region with the flag donated on some of its inputs.
+class Donation : public GraphRewriter {
+public:
+  Donation(const MortiseGraph &region, const std::vector<bool> &inputs) : donated(region.value_count) {
+    for (size_t i = 0; i < region.input_count; ++i)
+      donated[region.inputs[i]->index] = inputs[i];
+  }
+
+protected:
+  uint32_t changeFlags(uint32_t flags) override { // of the region's values in their order, then of those of bodies
+    const size_t value = next++;
+    return value < donated.size() && donated[value] ? flags | MORTISE_VALUE_DONATED : flags;
+  }
+
+private:
+  std::vector<bool> donated; // by value
+  size_t next = 0;
+};
 
 class Writer {
 public:
@@ -493,7 +496,10 @@ private:
     const std::vector<bool> which = donatedTo(r, region, target);
     if (target.device->plugin->table->opset < 2 || std::ranges::find(which, true) == which.end())
       return;
-    const auto changed = withDonated(regions[r].graph->view(), which);
+    const MortiseGraph &cut = regions[r].graph->view();
+    Donation donation(cut, which);
+    const Result<MortiseGraph> marked = donation.rewrite(cut);
+    const auto changed = marked ? Graph::copy(*marked) : marked.error();
     if (!changed) {
       failure = failure.value_or(changed.error());
       return;
