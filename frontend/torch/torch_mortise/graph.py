@@ -66,7 +66,7 @@ class CompiledGraph:
         mutated = {target for target, _ in self.mutations.values()}
         self.constants = {self.placeholders[i] for i in static_inputs if i < len(self.placeholders)} - mutated
         self.constants = {n for n in self.constants if isinstance(n.meta.get("val"), torch.Tensor)}
-        self.donated = {n for n in map(self.placeholders.__getitem__, donated) if donation.is_worth_it(n.meta.get("val"))} - mutated
+        self.donated = donation.worthwhile(self.placeholders, donated) - mutated
         self.of_data = of_data(nodes)
         # The nodes that programs or eager compute, in order.
         self.computed = dict.fromkeys(

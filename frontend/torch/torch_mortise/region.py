@@ -18,7 +18,7 @@ import torch
 import torch.fx
 from torch.autograd import profiler
 
-from . import _library, places, pool, repeats
+from . import _library, donation, places, pool, repeats
 from .errors import UNSUPPORTED, MortiseError, Refusal
 from .extents import NeedsNumbers, at
 from .fallback import site
@@ -328,15 +328,17 @@ class Region:
                     self.last = program
                 return result
             # The number of a constant that is not the one bound, or of a donated input that the call does not hold alone.
-            found = self.keep(found, result, key) if result in found.donated else self.rebind(found, arguments, result, binds, key)
+            found = self.keep(found, arguments, result, key) if result in found.donated else self.rebind(found, arguments, result, binds, key)
 
-    def keep(self, found, number, key):
-        """A specialisation that overwrites no argument, because something else may read one."""
+    def keep(self, found, arguments, number, key):
+        """A specialisation that does not overwrite the arguments which something else may read: this one, and others like it."""
         with self.lock:
-            if self.donated:
-                self.notes.append(f"{found.donated[number].name} is held elsewhere, too: saved tensors keep their contents from now on")
+            held = {node for node in self.donated if donation.shared(arguments, (self.position[node],)) >= 0} | {found.donated[number]}
+            if held & self.donated:
+                names = ", ".join(sorted(node.name for node in held))
+                self.notes.append(f"something else may read these saved tensors, which keep their contents from now on: {names}")
                 log.info("%s: %s", self.name, self.notes[-1])
-                self.donated = set()
+                self.donated -= held
                 self.specialisations.clear()
                 self.variants.clear()
             return self.specialisation(key)
