@@ -70,8 +70,8 @@ struct Affine {
 };
 
 // What a convolution is the gradient of, when another call of the library computes it
-// (kernels/convolution_gradient.cpp). OfInput: `weight` is not reversed. OfWeights: the views of x and of the result's
-// gradient, `weight`, have the batch first.
+// (kernels/convolution_gradient.cpp). OfInput: `weight` is not reversed, and the convolution reads x with `spread` - 1
+// zeros between its elements. OfWeights: the views of x and of the result's gradient, `weight`, have the batch first.
 enum class Gradient { None, OfInput, OfWeights };
 
 struct Convolution {
@@ -90,6 +90,7 @@ struct Convolution {
   int64_t groups = 1;
   Gradient gradient = Gradient::None;
   dnnl::memory::dims strides, low, high, dilations; // dilations as the library counts them, from 0
+  dnnl::memory::dims spread;
   bool operator==(const Convolution &) const = default;
 };
 

@@ -390,6 +390,37 @@ TEST(Updates, StatesSwapAndOldContentsLeave) {
   check(net);
 }
 
+// More elements than one thread sums at a time, of one index and of many, and indices that repeat or are out of range.
+TEST(Updates, AdditionsIn16Bits) {
+  struct Case {
+    int64_t outer, extent, inner, updates;
+  };
+  for (const Case &c : std::vector<Case>{{1, 20000, 1, 9000}, {2, 300, 70, 400}, {1, 5, 9000, 7}, {3, 1, 1, 5}})
+    for (int32_t dtype : {MORTISE_F16, MORTISE_BF16})
+      for (int32_t indices : {MORTISE_I32, MORTISE_I64}) {
+        Network net;
+        const ValueId old = net.input(dtype, {c.outer, c.extent, c.inner}), at = net.input(indices, {c.updates}),
+                      added = net.input(dtype, {c.updates, c.inner, c.outer});
+        net.output(
+            net.op("put", {old, at, net.transpose(added, {2, 0, 1})}, {integer("axis", 1), text("mode", "add")}));
+        Check how;
+        how.fill = [&](const MortiseValue &value, size_t position, std::vector<std::byte> &bytes) {
+          randomFill(value, position, bytes);
+          const int64_t range = 2 * (c.extent + 1);
+          for (size_t i = 0; position == 1 && i < static_cast<size_t>(c.updates); ++i) {
+            const int64_t index = static_cast<int64_t>(i * i * 7919) % range - c.extent - 1;
+            if (indices == MORTISE_I64)
+              reinterpret_cast<int64_t *>(bytes.data())[i] = index;
+            else
+              reinterpret_cast<int32_t *>(bytes.data())[i] = static_cast<int32_t>(index);
+          }
+        };
+        auto compiled = check(net, how);
+        ASSERT_TRUE(compiled);
+        EXPECT_TRUE(compiled->hasStep("cpu.put")) << compiled->text();
+      }
+}
+
 TEST(Updates, ChainOfUpdatesStaysInPlace) {
   Network net;
   ValueId state = net.input(MORTISE_F32, {8, 4}, MORTISE_VALUE_STATE), first = net.input(MORTISE_I64, {1}),

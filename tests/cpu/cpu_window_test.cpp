@@ -51,33 +51,69 @@ TEST(Convolutions, Gradients) {
   for (const int32_t dtype : {MORTISE_F32, MORTISE_BF16})
     for (const Case &c : std::vector<Case>{{{4, 16, 10, 10}, {24, 16, 3, 3}, {4, 24, 10, 10}, 1, 1, 1},
                                            {{3, 5, 9, 11}, {7, 5, 3, 3}, {3, 7, 5, 6}, 1, 2, 1},
+                                           {{3, 5, 10, 12}, {7, 5, 3, 3}, {3, 7, 5, 6}, 1, 2, 1},
+                                           {{2, 6, 20}, {5, 6, 2}, {2, 5, 7}, 0, 3, 1},
                                            {{2, 1, 16, 16}, {8, 1, 5, 5}, {2, 8, 8, 8}, 0, 1, 2},
                                            {{2, 16, 12, 12}, {16, 16, 1, 1}, {2, 16, 12, 12}, 0, 1, 1},
                                            {{2, 8, 40}, {8, 8, 3}, {2, 8, 38}, 0, 1, 1},
                                            {{2, 4, 6, 6, 6}, {4, 4, 3, 3, 3}, {2, 4, 6, 6, 6}, 1, 1, 1}}) {
       const size_t rank = c.x.size() - 2;
       const std::vector<int64_t> ones(rank, 1), pads(rank, c.pad), strides(rank, c.stride), spread(rank, c.dilation);
-      std::vector<int64_t> exchanged{1, 0}, spatial, reach(rank);
+      std::vector<int64_t> exchanged{1, 0}, spatial, reach(rank), reachHigh(rank), high(rank), interior(2 + rank);
       for (size_t i = 0; i < rank; ++i) {
+        const int64_t seen = c.dilation * (c.w[i + 2] - 1) + c.stride * (c.y[i + 2] - 1) + 1;
         exchanged.push_back(static_cast<int64_t>(i) + 2), spatial.push_back(static_cast<int64_t>(i) + 2);
         reach[i] = c.dilation * (c.w[i + 2] - 1) - c.pad;
+        reachHigh[i] = reach[i] + c.x[i + 2] + 2 * c.pad - seen;
+        high[i] = seen - c.x[i + 2] - c.pad;
+        interior[i + 2] = c.stride - 1;
       }
       Network net;
       const ValueId x = net.input(dtype, c.x), w = net.input(dtype, c.w), y = net.input(dtype, c.y);
-      if (c.stride == 1)
-        net.output(net.op("convolution", {y, net.op("reverse", {net.transpose(w, exchanged)}, {ints("axes", spatial)})},
-                          {ints("strides", ones), ints("low", reach), ints("high", reach), ints("dilations", spread),
-                           integer("groups", 1)}));
+      const std::vector<int64_t> ends(2 + rank);
+      const ValueId apart = c.stride == 1 ? y
+                                          : net.op("pad", {y, net.scalar(0, dtype)},
+                                                   {ints("low", ends), ints("high", ends), ints("interior", interior)});
+      net.output(net.op("convolution",
+                        {apart, net.op("reverse", {net.transpose(w, exchanged)}, {ints("axes", spatial)})},
+                        {ints("strides", ones), ints("low", reach), ints("high", reachHigh), ints("dilations", spread),
+                         integer("groups", 1)}));
       const ValueId gradient = net.op("convolution", {net.transpose(x, exchanged), net.transpose(y, exchanged)},
-                                      {ints("strides", spread), ints("low", pads), ints("high", pads),
+                                      {ints("strides", spread), ints("low", pads), ints("high", high),
                                        ints("dilations", strides), integer("groups", 1)});
       net.output(net.transpose(gradient, exchanged));
       auto compiled = check(net);
       ASSERT_TRUE(compiled);
       EXPECT_TRUE(compiled->hasStep("gradient of the weights")) << compiled->text();
-      EXPECT_EQ(compiled->hasStep("gradient of the input"), c.stride == 1) << compiled->text();
-      EXPECT_FALSE(compiled->hasStep("reverse")) << compiled->text();
+      EXPECT_TRUE(compiled->hasStep("gradient of the input")) << compiled->text();
+      EXPECT_FALSE(compiled->hasStep("reverse") || compiled->hasStep("pad")) << compiled->text();
     }
+}
+
+// A transposed convolution, as a decoder has it, of x with `between` in the place of zeros; weights are constant.
+std::shared_ptr<Compiled> checkTransposed(double between, const std::vector<int64_t> &low,
+                                          const std::vector<int64_t> &high, int64_t pad = 2) {
+  Network net;
+  const ValueId x = net.input(MORTISE_F32, {2, 6, 5, 7}), w = net.weight({6, 4, 4, 4});
+  const ValueId apart =
+      net.op("pad", {x, net.scalar(between)}, {ints("low", low), ints("high", high), ints("interior", {0, 0, 1, 1})});
+  const ValueId reversed = net.op("reverse", {net.transpose(w, {1, 0, 2, 3})}, {ints("axes", {2, 3})});
+  net.output(net.op("relu", {net.convolution(apart, reversed, {1, 1}, {pad, pad})}));
+  return check(net);
+}
+
+TEST(Convolutions, Transposed) {
+  const std::vector<int64_t> none{0, 0, 0, 0};
+  for (const auto &compiled : {checkTransposed(0, none, none), checkTransposed(0, {0, 0, 1, 0}, {0, 0, 0, 1}),
+                               checkTransposed(0, {0, 0, -1, 0}, {0, 0, 0, -2}, 0)}) {
+    ASSERT_TRUE(compiled);
+    EXPECT_TRUE(compiled->hasStep("gradient of the input")) << compiled->text();
+  }
+  for (const auto &compiled : {checkTransposed(0.5, none, none), checkTransposed(0, {1, 0, 0, 0}, {-1, 0, 0, 0}),
+                               checkTransposed(0, {0, 0, -1, 0}, none), checkTransposed(0, none, {0, 0, 0, -2})}) {
+    ASSERT_TRUE(compiled);
+    EXPECT_FALSE(compiled->hasStep("gradient of the input")) << compiled->text();
+  }
 }
 
 TEST(Convolutions, GradientOfWeightsWithOtherUsers) {

@@ -305,6 +305,11 @@ Operand inLayout(StepBuilder &builder, uint32_t index, const FixedView &view, co
   Operand target{builder.allocate(wanted.get_size()), 0, true};
   builder.reorder("to the convolution's layout", layout, source, wanted, target);
   target.written = false;
+  if (whole && found.blocked == none &&
+      wanted.get_data_type() == layout.get_data_type()) { // for other convolutions, too
+    found.blocked = target.buffer;
+    found.layout = wanted;
+  }
   return target;
 }
 

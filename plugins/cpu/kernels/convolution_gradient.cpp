@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Gradients of convolutions, which the language has as convolutions: by reversed weights (that of the input), and of
-// two tensors whose batches are their channels (that of the weights). oneDNN computes them from the tensors as they
-// lie, so that nothing is reversed, and layouts are those of the neighbours.
+// Gradients of convolutions, which the language has as convolutions: by reversed weights, of a tensor with zeros
+// between its elements where there are strides (that of the input, which is a transposed convolution), and of two
+// tensors whose batches are their channels (that of the weights). oneDNN computes them from the tensors as they lie, so
+// that nothing is reversed or padded, and layouts are those of the neighbours.
 #include "../device.hpp"
 #include "convolution.hpp"
 #include "question.hpp"
@@ -49,8 +50,7 @@ static dnnl::primitive_attr attributes() {
   return made;
 }
 
-// A transposed convolution of stride 1, by the weights before they are reversed. Larger strides would leave out terms
-// that the language has: zeros times weights, which may be infinite.
+// A transposed convolution, by the weights before they are reversed. Its strides are how far apart a pad had put x.
 static GradientCall describeInput(const FixedConvolution &made) {
   using Description = dnnl::deconvolution_forward::primitive_desc;
   const size_t rank = made.dilations.size();
@@ -62,7 +62,7 @@ static GradientCall describeInput(const FixedConvolution &made) {
   }
   const memory::desc x = anyLayout(made.xDims, made.compute), weight = anyLayout(made.weightDims, made.compute),
                      result = anyLayout(made.resultDims, made.compute);
-  auto question = questionOf<Description>(x, weight, result, {&made.strides, &made.dilations, &low, &high});
+  auto question = questionOf<Description>(x, weight, result, {&made.spread, &made.dilations, &low, &high});
   const Description found = question.answer([&]() -> Description {
     return {engine(),
             dnnl::prop_kind::forward_inference,
@@ -70,7 +70,7 @@ static GradientCall describeInput(const FixedConvolution &made) {
             x,
             weight,
             result,
-            made.strides,
+            made.spread,
             made.dilations,
             low,
             high,
@@ -122,8 +122,12 @@ static View swapped(View view) {
 }
 
 static FixedConvolution inNumbers(const Convolution &claimed, memory::dims resultDims, const Values &values) {
-  if (claimed.gradient == Gradient::OfInput)
-    return fix(claimed, values(claimed.xView).dims, std::move(resultDims), values);
+  if (claimed.gradient == Gradient::OfInput) {
+    FixedConvolution made = fix(claimed, values(claimed.xView).dims, std::move(resultDims), values);
+    for (int64_t apart : made.spread)
+      made.flops /= static_cast<double>(apart);
+    return made;
+  }
   std::swap(resultDims[0], resultDims[1]);
   FixedConvolution made = fix(claimed, values(claimed.xView).dims, std::move(resultDims), values);
   made.flops *= static_cast<double>(made.weightDims[0]) / static_cast<double>(made.weightDims[1]); // sums over batches
@@ -171,11 +175,49 @@ static std::vector<int64_t> counted(int64_t from, size_t count) {
   return list;
 }
 
+static bool isZero(const Claims &claims, uint32_t scalar) {
+  const MortiseNode *producer = claims.facts.value(scalar).producer;
+  if (!producer || !isOp(*producer, "mortise.constant"))
+    return false;
+  const MortiseAttribute *literal = findAttribute(*producer, "value");
+  const std::span bytes(static_cast<const char *>(literal->tensor_data), literal->count);
+  return std::ranges::all_of(bytes, [](char byte) { return byte == 0; });
+}
+
+// A pad that puts zeros between elements of x, and may add to its ends or take from them, becomes `spread` and padding.
+static bool takeSpread(Claims &claims, Convolution &made) {
+  const MortiseNode *pad = claims.facts.value(made.x).producer;
+  if (!pad || !isOp(*pad, "mortise.pad") || !isZero(claims, pad->operands[1]->index))
+    return false;
+  const auto interior = intsAttribute(*pad, "interior"), low = intsAttribute(*pad, "low"),
+             high = intsAttribute(*pad, "high");
+  if (findAttribute(*pad, "low")->exprs || findAttribute(*pad, "high")->exprs)
+    return false;
+  for (size_t i = 0; i < 2; ++i)
+    if (interior[i] || low[i] || high[i])
+      return false;
+  for (size_t i = 0; i < made.low.size(); ++i)
+    if ((low[i + 2] < 0 && made.low[i] > 0) || (high[i + 2] < 0 && made.high[i] > 0)) // zeros where elements were
+      return false;
+  for (size_t i = 0; i < made.spread.size(); ++i) {
+    made.spread[i] += interior[i + 2];
+    made.low[i] += low[i + 2];
+    made.high[i] += high[i + 2];
+  }
+  if (claims.facts.soleUser(made.x))
+    made.nodes.push_back(pad->index);
+  made.x = pad->operands[0]->index;
+  return true;
+}
+
 static bool readGradientOfInput(Claims &claims, Convolution &made) {
   const MortiseNode *reverse = claims.facts.value(made.weight).producer;
-  if (!reverse || !isOp(*reverse, "mortise.reverse") || claims.facts.isConstant(made.weight) ||
+  made.spread.assign(made.strides.size(), 1);
+  if (!reverse || !isOp(*reverse, "mortise.reverse") ||
       !std::ranges::equal(intsAttribute(*reverse, "axes"), counted(2, made.strides.size())) ||
-      !std::ranges::all_of(made.strides, [](int64_t stride) { return stride == 1; }))
+      !std::ranges::all_of(made.strides, [](int64_t stride) { return stride == 1; }) ||
+      (!takeSpread(claims, made) &&
+       claims.facts.isConstant(made.weight))) // which are reversed once, when they are bound
     return false;
   if (claims.facts.soleUser(made.weight))
     made.nodes.push_back(reverse->index);
@@ -184,6 +226,15 @@ static bool readGradientOfInput(Claims &claims, Convolution &made) {
   made.weightView = readable(claims, made.weight);
   made.gradient = Gradient::OfInput;
   return true;
+}
+
+// A slice that alone reads the value and leaves out its last elements: strided windows may end before x does.
+static const MortiseNode *cutFromTheEnd(const Claims &claims, uint32_t value) {
+  const MortiseNode *slice = claims.facts.soleUser(value);
+  const auto isAll = [&](std::string_view name, int64_t number) {
+    return std::ranges::all_of(intsAttribute(*slice, name), [&](int64_t item) { return item == number; });
+  };
+  return slice && isOp(*slice, "mortise.slice") && isAll("starts", 0) && isAll("strides", 1) ? slice : nullptr;
 }
 
 // x and the gradient of what x gave lie with batch and channels exchanged, and the sums are over more places than there
@@ -200,6 +251,10 @@ static bool readGradientOfWeights(Claims &claims, Convolution &made) {
     return false;
   made.xView = x, made.weightView = weight;
   made.gradient = Gradient::OfWeights;
+  while (const MortiseNode *cut = cutFromTheEnd(claims, made.result)) {
+    made.nodes.push_back(cut->index);
+    made.result = made.target = cut->results[0]->index;
+  }
   const MortiseNode *user = claims.facts.soleUser(made.result);
   std::vector<int64_t> exchanged = counted(0, result.size());
   std::swap(exchanged[0], exchanged[1]);
@@ -222,7 +277,8 @@ Result<void> claimConvolutionGradients(Claims &claims) {
       Convolution made = alone;
       const auto isFast = [&](memory::data_type type) {
         made.compute = type;
-        return describe(inNumbers(made, {result.begin(), result.end()}, claims.facts.sample)).isFast();
+        return describe(inNumbers(made, claims.facts.sample(claims.facts.extents(made.result)), claims.facts.sample))
+            .isFast();
       };
       if (elementCount(result) == 0 || !read(claims, made) ||
           (!isFast(made.type) && !isFast(memory::data_type::f32))) // few processors have gradients of 16 bits

@@ -9,6 +9,7 @@
 #include "bf16.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 namespace mortise::cpu {
@@ -99,38 +100,70 @@ static void runUpdate(const UpdateLoop &update, void *const *operands) {
               });
 }
 
-// operands: indices, updates, the memory updated, room for an index for each of the updates. The updates of one element
-// are added in their order, in f32, and rounded once.
+// Neighbouring indices whose sums are made together, by one thread: a power of two of them, which spares divisions.
+struct Buckets {
+  static constexpr int64_t width = 4096; // elements at a time
+  int shift;
+  int64_t count;
+  explicit Buckets(const UpdateLoop &update)
+      : shift(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(1, width / update.inner))) - 1),
+        count(((update.extent - 1) >> shift) + 1) {}
+  int64_t of(int64_t index) const { return index >> shift; }
+};
+
+// The numbers of the updates, bucket by bucket and otherwise in their order, and where each bucket begins and the last
+// one ends. What is out of range is in none.
+static void sortByBuckets(const UpdateLoop &update, const Buckets &buckets, const void *indices, int64_t *order,
+                          std::span<int64_t> begins) {
+  std::ranges::fill(begins, 0);
+  for (int64_t j = 0; j < update.count; ++j)
+    if (const int64_t index = update.indexOf(indices, j); update.isInRange(index))
+      ++begins[buckets.of(index) + 1];
+  std::partial_sum(begins.begin(), begins.end(), begins.begin());
+  for (int64_t j = 0; j < update.count; ++j)
+    if (const int64_t index = update.indexOf(indices, j); update.isInRange(index))
+      order[begins[buckets.of(index)]++] = j;
+  std::shift_right(begins.begin(), begins.end(), 1); // each begin has become the end
+  begins[0] = 0;
+}
+
+// operands: indices, updates, the memory updated, room for what sortByBuckets() finds. The updates of one element are
+// added in their order, in f32, and rounded once.
 template <typename Float> static void runAddition(const UpdateLoop &update, void *const *operands) {
   const auto *updates = static_cast<const uint16_t *>(operands[1]);
   auto *target = static_cast<uint16_t *>(operands[2]);
-  const std::span<int64_t> order(static_cast<int64_t *>(operands[3]), static_cast<size_t>(update.count));
-  std::iota(order.begin(), order.end(), 0);
-  const auto indexOf = [&](int64_t j) { return update.indexOf(operands[0], j); };
-  std::ranges::sort(order, {}, [&](int64_t j) { return std::pair(indexOf(j), j); });
-  const auto addGroup = [&](std::span<const int64_t> group, int64_t index) {
-    for (int64_t o = 0; o < update.outer; ++o) {
-      uint16_t *to = target + (o * update.extent + index) * update.inner;
-      for (int64_t i = 0; i < update.inner; ++i) {
-        float sum = Float::load(to[i]);
-        for (const int64_t j : group)
-          sum += Float::load(updates[update.outerOffsets[o] + j * update.axisStride + update.innerOffsets[i]]);
-        to[i] = Float::store(sum);
-      }
+  auto *order = static_cast<int64_t *>(operands[3]);
+  const Buckets buckets(update);
+  const int64_t indices = int64_t{1} << buckets.shift; // of a bucket
+  const std::span begins(order + update.count, static_cast<size_t>(buckets.count) + 1);
+  sortByBuckets(update, buckets, operands[0], order, begins);
+  const auto addBucket = [&](std::span<const int64_t> group, int64_t first, int64_t o, int64_t from, int64_t length) {
+    std::array<float, Buckets::width> sums;
+    std::array<bool, Buckets::width> isTouched{};
+    const auto element = [&](int64_t row) { return target + (o * update.extent + first + row) * update.inner + from; };
+    const uint16_t *added = updates + update.outerOffsets[o];
+    for (const int64_t j : group) {
+      const int64_t row = update.indexOf(operands[0], j) - first;
+      float *sum = sums.data() + row * length;
+      const uint16_t *old = isTouched[row] ? nullptr : element(row);
+      for (int64_t i = 0; i < length; ++i)
+        sum[i] = (old ? Float::load(old[i]) : sum[i]) +
+                 Float::load(added[j * update.axisStride + update.innerOffsets[from + i]]);
+      isTouched[row] = true;
     }
+    for (int64_t row = 0; row < std::min(indices, update.extent - first); ++row)
+      if (isTouched[row])
+        std::transform(sums.data() + row * length, sums.data() + (row + 1) * length, element(row), Float::store);
   };
-  // Who has the first of a group's updates adds all of them.
-  parallelFor(update.count, std::max<int64_t>(1, 16384 / (update.outer * update.inner + 1)),
-              [&](int64_t begin, int64_t end) {
-                for (int64_t first = begin, next; first < end; first = next) {
-                  const int64_t index = indexOf(order[first]);
-                  for (next = first + 1; next < update.count && indexOf(order[next]) == index;)
-                    ++next;
-                  const bool isFirst = first == 0 || indexOf(order[first - 1]) != index;
-                  if (isFirst && update.isInRange(index))
-                    addGroup(order.subspan(first, next - first), index);
-                }
-              });
+  const int64_t work = update.count * update.outer * update.inner / buckets.count + 1; // of a bucket
+  parallelFor(buckets.count, std::max<int64_t>(1, 16384 / work), [&](int64_t begin, int64_t end) {
+    for (int64_t bucket = begin; bucket < end; ++bucket) {
+      const std::span<const int64_t> group(order + begins[bucket], order + begins[bucket + 1]);
+      for (int64_t o = 0; o < update.outer && !group.empty(); ++o)
+        for (int64_t from = 0; from < update.inner; from += Buckets::width)
+          addBucket(group, bucket * indices, o, from, std::min(Buckets::width, update.inner - from));
+    }
+  });
 }
 
 // The old contents of `input` are an output as well.
@@ -219,7 +252,8 @@ Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Update &upda
   step.operands = {builder.read(indices.base, indices.offset), builder.read(updates.base, updates.offset), target};
   const bool isHalf = builder.type(update.old).dtype == MORTISE_F16;
   if (update.adds)
-    step.operands.push_back({builder.allocate(static_cast<size_t>(loop.count) * sizeof(int64_t)), 0, true});
+    step.operands.push_back(
+        {builder.allocate(static_cast<size_t>(loop.count + Buckets(loop).count + 1) * sizeof(int64_t)), 0, true});
   step.action = NativeLoop{
       [loop = std::move(loop), run = !update.adds ? runUpdate
                                      : isHalf     ? runAddition<Half>

@@ -9,7 +9,7 @@ import torch
 from ..dtypes import F32, I32, I64, is_float, is_narrow_float, lowest
 from .core import handles
 from .indexing import scatter_into
-from .window import each, pool_padding, with_batch
+from .window import each, pool_padding
 
 aten = torch.ops.aten
 FEW_TAPS = 32  # of a window: each becomes some operators
@@ -130,16 +130,15 @@ def padded_windows(e, x, fill, lead, windows):
 
 def max_pool_indices(e, x, windows):
     """The position in x's spatial dimensions of the largest element of each window."""
-    if math.prod(w[0] for w in windows) <= FEW_TAPS and all(isinstance(n, int) for n in x.shape[2:]):
-        return max_pool_indices_by_taps(e, x, windows)
     seen = padded_windows(e, x, lowest(x.dtype), 2, windows)
     space = x.shape[2:]
     places = e.reshape(e.iota((math.prod(space),), I64), space)
     return largest_place(e, seen, padded_windows(e, places, -1, 0, windows))
 
 
-def max_pool_indices_by_taps(e, x, windows):
-    """The same, tap by tap as in eager's loop: a pointwise program over strided slices. Positions are counted from each window's begin."""
+def max_pool_by_taps(e, x, windows):
+    """The largest element of each window and its position in x's spatial dimensions, tap by tap as in eager's loop: a pointwise program
+    over strided slices. Positions are counted from each window's begin."""
     space = x.shape[2:]
     low, high = ((0, 0, *[w[i] for w in windows]) for i in (2, 3))
     padded = e.op("pad", x, e.constant(lowest(x.dtype), x.dtype), low=low, high=high, interior=(0,) * x.rank)
@@ -164,7 +163,7 @@ def max_pool_indices_by_taps(e, x, windows):
         best = e.select(better, seen, best)
         at = sum(tap * w[4] * step for tap, w, step in zip(taps, windows, steps))
         chosen = e.select(better, e.constant(at, I32, shape), chosen)
-    return e.convert(e.op("add", chosen, e.broadcast(e.tensor_literal(begins.to(torch.int32)), shape, axes)), I64)
+    return best, e.convert(e.op("add", chosen, e.broadcast(e.tensor_literal(begins.to(torch.int32)), shape, axes)), I64)
 
 
 def largest_place(e, seen, places):
@@ -227,13 +226,16 @@ def max_pool(overload, rank):
 
         def pool(x):
             low, high = pool_padding(x, window, stride, padding, dilation, ceil_mode)
-            return e.op("max_pool", x, window=window, strides=stride, low=low, high=high, dilations=dilation)
+            windows = list(zip(window, stride, low, high, dilation))
+            if e.uses(1) and math.prod(window) <= FEW_TAPS and all(isinstance(n, int) for n in x.shape[2:]):
+                return max_pool_by_taps(e, x, windows)
+            largest = e.op("max_pool", x, window=window, strides=stride, low=low, high=high, dilations=dilation)
+            return largest, max_pool_indices(e, x, windows) if e.uses(1) else None
 
-        def places(x):
-            low, high = pool_padding(x, window, stride, padding, dilation, ceil_mode)
-            return max_pool_indices(e, x, list(zip(window, stride, low, high, dilation)))
-
-        return with_batch(e, x, rank, pool), with_batch(e, x, rank, places) if e.uses(1) else None
+        if x.rank == rank + 2:
+            return pool(x)
+        results = pool(e.reshape(x, (1,) + x.shape))
+        return tuple(result and e.reshape(result, result.shape[1:]) for result in results)
 
 
 max_pool(aten.max_pool2d_with_indices.default, 2)

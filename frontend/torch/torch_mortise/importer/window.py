@@ -27,11 +27,9 @@ def convolution(e, x, weight, bias, stride, padding, dilation, transposed, outpu
         return e.reshape(result, result.shape[1:])
     stride, padding, dilation = (each(e.sizes(v), rank) for v in (stride, padding, dilation))
     if transposed:
-        x, weight, low, high = as_forward(e, x, weight, stride, padding, dilation, each(output_padding, rank), groups)
-        stride = (1,) * rank
+        result = transposed_convolution(e, x, weight, stride, padding, dilation, each(output_padding, rank), groups)
     else:
-        low = high = padding
-    result = correlate(e, x, weight, stride, low, high, dilation, groups)
+        result = correlate(e, x, weight, stride, padding, padding, dilation, groups)
     if bias is None:
         return result
     return e.op("add", result, e.broadcast(bias, result.shape, (1,)))
@@ -65,28 +63,30 @@ def integer_correlate(e, x, weight, stride, low, high, dilation, groups):
     return e.reshape(total, (batch, outputs, *out))
 
 
-def as_forward(e, x, weight, stride, padding, dilation, output_padding, groups):
-    """A transposed convolution as a convolution of the interior-padded input with the reversed kernel."""
+def transposed_convolution(e, x, weight, stride, padding, dilation, output_padding, groups):
+    """The convolution by the reversed kernel of x with zeros between its elements. A kernel of one element comes before the zeros, so that
+    it does not read them."""
     rank = x.rank - 2
     kernel = weight.shape[2:]
     low = [d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding)]
     high = [n + extra for n, extra in zip(low, output_padding)]
-    crop_low, crop_high = [min(n, 0) for n in low], [min(n, 0) for n in high]
-    if any(s > 1 for s in stride) or any(crop_low) or any(crop_high):
-        x = e.op(
-            "pad",
-            x,
-            e.constant(0, x.dtype),
-            low=(0, 0, *crop_low),
-            high=(0, 0, *crop_high),
-            interior=(0, 0, *[s - 1 for s in stride]),
-        )
     channels, per_group = weight.shape[:2]
     weight = e.reshape(weight, (groups, channels // groups, per_group, *kernel))
     weight = e.transpose(weight, (0, 2, 1, *range(3, 3 + rank)))
     weight = e.reshape(weight, (groups * per_group, channels // groups, *kernel))
+    ones, none = (1,) * rank, (0,) * rank
+    if all(extent == 1 for extent in kernel):
+        return spread(e, correlate(e, x, weight, ones, none, none, ones, groups), stride, low, high)
+    x = spread(e, x, stride, [min(n, 0) for n in low], [min(n, 0) for n in high])
     weight = e.op("reverse", weight, axes=tuple(range(2, 2 + rank)))
-    return x, weight, tuple(max(n, 0) for n in low), tuple(max(n, 0) for n in high)
+    return correlate(e, x, weight, ones, tuple(max(n, 0) for n in low), tuple(max(n, 0) for n in high), dilation, groups)
+
+
+def spread(e, x, stride, low, high):
+    """x with its elements `stride` apart, zeros between them and at its ends; negative `low` and `high` cut off."""
+    if all(s == 1 for s in stride) and not any(low) and not any(high):
+        return x
+    return e.op("pad", x, e.constant(0, x.dtype), low=(0, 0, *low), high=(0, 0, *high), interior=(0, 0, *[s - 1 for s in stride]))
 
 
 def pool_padding(x, window, stride, padding, dilation, ceil_mode):
