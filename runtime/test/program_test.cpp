@@ -184,8 +184,11 @@ TEST_F(ProgramTest, DonatedInputsAreOverwritten) {
   maker.enqueue(maker.region({x, w}, {x}));
   maker.enqueue(maker.region({x, w}, {y}));
   auto program = load(maker);
-  std::vector<float> in(12, 1), weight(12, 10), out(12);
-  const Tensor inputs[] = {tensorOf(in, dims), tensorOf(weight, dims)}, output = tensorOf(out, dims);
+  alignas(64) float in[12];
+  std::ranges::fill(in, 1.0f);
+  std::vector<float> weight(12, 10), out(12);
+  const Tensor inputs[] = {{in, MORTISE_F32, 2, dims.data(), nullptr}, tensorOf(weight, dims)},
+               output = tensorOf(out, dims);
   ASSERT_TRUE(program->run(inputs, {&output, 1}));
   EXPECT_THAT(out, Each(21.0f));
   EXPECT_THAT(in, Each(11.0f)) << "the caller's memory was used";
@@ -206,6 +209,16 @@ TEST_F(ProgramTest, DonatedInputsAreOverwritten) {
     EXPECT_THAT(out, Each(21.0f));
   }
   EXPECT_THAT(columns, Each(1.0f));
+  // So is one that is less aligned than an arena: regions may use it as they do an arena's memory.
+  std::vector<float> room(12 + 32, 1);
+  float *aligned = room.data() + (64 - reinterpret_cast<uintptr_t>(room.data()) % 64) % 64 / sizeof(float);
+  for (const bool isAligned : {false, true}) {
+    float *data = isAligned ? aligned : aligned + 1;
+    const Tensor placed[] = {{data, MORTISE_F32, 2, dims.data(), nullptr}, inputs[1]};
+    ASSERT_TRUE(program->run(placed, {&output, 1}));
+    EXPECT_THAT(out, Each(21.0f));
+    EXPECT_EQ(data[0], isAligned ? 11.0f : 1.0f);
+  }
 }
 
 TEST_F(ProgramTest, SharedMemoryOfAnotherSizeIsRefused) {

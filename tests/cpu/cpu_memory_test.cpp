@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <random>
 #include <string>
 
 namespace mortise::test {
@@ -183,6 +184,145 @@ TEST(Workspace, NotAnOutputThatOverwritesAState) {
   net.output(net.op("add", {net.linear(x, net.weight({4096, 256})), state}), 0);
   net.output(net.op("neg", {state}));
   ASSERT_TRUE(check(net));
+}
+
+// What a pass over rows has read it may overwrite.
+TEST(Workspace, RowsAreWrittenOverWhatDies) {
+  for (const char *norm : {"softmax", "scaled"}) {
+    for (const int64_t width : {1024, 48, 7}) { // 7: the last vector is partial, or overlaps its neighbour
+      Network net;
+      const int64_t rows = (64 << 10) / width;
+      const ValueId x = net.linear(net.input(MORTISE_F32, {rows, width}), net.weight({width, width}));
+      ValueId y = net.op("softmax", {x}, {ints("axes", {1})});
+      if (std::string_view(norm) == "scaled") { // by a sum that is an output, too
+        const ValueId sum = net.op("reduce_sum", {net.op("mul", {x, x})}, {ints("axes", {1})});
+        net.output(sum);
+        y = net.op("mul", {x, net.broadcast(net.op("rsqrt", {sum}), {rows, width}, {0})});
+      }
+      net.output(net.linear(y, net.weight({16, width})));
+      auto compiled = check(net);
+      ASSERT_TRUE(compiled);
+      const size_t block = static_cast<size_t>(rows * width) * sizeof(float);
+      if (width % 16 == 0)
+        EXPECT_LT(compiled->workspaceBytes(), block + block / 2) << norm << width << "\n" << compiled->text();
+    }
+  }
+}
+
+// A value per channel of images, as batch norm in training computes it.
+TEST(Workspace, ChannelsAreWrittenOverWhatDies) {
+  Network net;
+  const ValueId x = net.op("sin", {net.input(MORTISE_F32, {8, 16, 32, 32})}),
+                mean = net.op("mul", {net.op("reduce_sum", {x}, {ints("axes", {0, 2, 3})}), net.splat(1.0 / 8192, {16})}),
+                centred = net.op("sub", {x, net.broadcast(mean, {8, 16, 32, 32}, {1})});
+  net.output(net.convolution(centred, net.weight({4, 16, 3, 3}), {1, 1}, {1, 1}));
+  ASSERT_TRUE(check(net));
+}
+
+// Two sums of the same value, of which only one is over its own elements.
+TEST(Workspace, NotOverWhatOtherRowsRead) {
+  Network net;
+  const ValueId x = net.linear(net.input(MORTISE_F32, {256, 256}), net.weight({256, 256})),
+                sum = net.op("reduce_sum", {x}, {ints("axes", {1})}),
+                turned = net.op("add", {x, net.transpose(x, {1, 0})});
+  net.output(net.linear(net.op("mul", {turned, net.broadcast(sum, {256, 256}, {0})}), net.weight({16, 256})));
+  ASSERT_TRUE(check(net));
+}
+
+TEST(Donated, InputsAreWorkspaceOnceNothingReadsThem) {
+  size_t bytes[2];
+  for (const bool donated : {false, true}) {
+    Network net;
+    const std::vector<int64_t> dims{64, 1024};
+    ValueId x = net.input(MORTISE_F32, dims, donated ? MORTISE_VALUE_DONATED : 0);
+    for (int i = 0; i < 4; ++i)
+      x = net.op("sin", {net.op("mul", {net.linear(x, net.weight({1024, 1024})), net.splat(1.0 / 64, dims)})});
+    net.output(net.linear(x, net.weight({16, 1024})));
+    auto compiled = check(net);
+    ASSERT_TRUE(compiled);
+    bytes[donated] = compiled->workspaceBytes();
+  }
+  EXPECT_LE(bytes[true] + 64 * 1024 * sizeof(float), bytes[false]);
+}
+
+// The input is read by the last step: nothing may lie in it before.
+TEST(Donated, NotWhileTheyAreRead) {
+  Network net;
+  const std::vector<int64_t> dims{64, 1024};
+  const ValueId x = net.input(MORTISE_F32, dims, MORTISE_VALUE_DONATED);
+  ValueId y = x;
+  for (int i = 0; i < 3; ++i)
+    y = net.op("sin", {net.op("mul", {net.linear(y, net.weight({1024, 1024})), net.splat(1.0 / 64, dims)})});
+  net.output(net.linear(net.op("mul", {x, y}), net.weight({16, 1024})));
+  net.output(net.reshape(x, {1024, 64}));
+  ASSERT_TRUE(check(net));
+}
+
+TEST(Donated, ForAllValuesOfSymbols) {
+  const auto build = [](Network &net, int64_t batch, int64_t tokens) {
+    ValueId x = net.input(MORTISE_F32, {batch, tokens, 32}, MORTISE_VALUE_DONATED);
+    for (int i = 0; i < 3; ++i)
+      x = net.op("sin", {net.linear(x, net.weight({32, 32}))});
+    net.output(net.linear(x, net.weight({300, 32})));
+  };
+  ASSERT_TRUE(checkShapes(build, {{2, 2}, {2, 64}, {3, 400}, {2, 65}, {50, 129}}));
+}
+
+// Some of the layers' inputs are donated, which makes no difference to what is decided for one layer.
+TEST(Donated, EqualLayersAreStamped) {
+  Network net;
+  ValueId x = net.input(MORTISE_F32, {32, 512}, MORTISE_VALUE_DONATED);
+  for (int i = 0; i < 12; ++i) {
+    const ValueId own = net.input(MORTISE_F32, {32, 512}, i % 3 ? 0u : uint32_t(MORTISE_VALUE_DONATED));
+    x = net.op("tanh", {net.op("add", {net.linear(x, net.weight({512, 512})), own})});
+  }
+  net.output(x);
+  Check how;
+  how.options = {{"stamp_layers", "required"}};
+  ASSERT_TRUE(check(net, how));
+}
+
+// Values of 128 KiB, of which any may die anywhere.
+TEST(Donated, RandomPrograms) {
+  for (uint64_t seed = 1; seed <= 24; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    const auto below = [&](size_t count) { return random() % count; };
+    const std::vector<int64_t> dims{64, 512};
+    Network net;
+    std::vector<ValueId> values;
+    for (size_t i = 2 + below(4); i > 0; --i)
+      values.push_back(net.input(MORTISE_F32, dims, below(4) ? uint32_t(MORTISE_VALUE_DONATED) : 0u));
+    const auto some = [&] { return values[values.size() - 1 - below(std::min<size_t>(values.size(), 4))]; };
+    for (size_t left = 6 + below(8); left > 0; --left) {
+      const ValueId x = some();
+      switch (below(6)) {
+      case 0:
+        values.push_back(net.op("sin", {x}));
+        break;
+      case 1:
+        values.push_back(net.op("sub", {x, some()}));
+        break;
+      case 2:
+        values.push_back(net.op("softmax", {x}, {ints("axes", {1})}));
+        break;
+      case 3:
+        values.push_back(net.op(
+            "sub", {x, net.broadcast(net.op("reduce_max", {x}, {ints("axes", {0})}), dims, {1})}));
+        break;
+      case 4:
+        values.push_back(net.reshape(net.transpose(net.reshape(x, {512, 64}), {1, 0}), dims));
+        break;
+      default:
+        values.push_back(net.op("mul", {net.linear(x, net.weight({512, 512})), net.splat(1.0 / 64, dims)}));
+      }
+      if (below(6) == 0)
+        net.output(values.back());
+    }
+    net.output(values.back());
+    net.output(net.op("reduce_sum", {some()}, {ints("axes", {0})}));
+    ASSERT_TRUE(check(net));
+  }
 }
 
 TEST(Workspace, ForAllValuesOfSymbols) {

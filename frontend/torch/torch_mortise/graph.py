@@ -16,7 +16,21 @@ import torch.fx
 from torch._guards import detect_fake_mode
 from torch.autograd import profiler
 
-from . import _library, collectives, complex_pairs, control_flow, donation, dtypes, fallback, places, progress, repeats, report, sizes, subgraphs
+from . import (
+    _library,
+    collectives,
+    complex_pairs,
+    control_flow,
+    donation,
+    dtypes,
+    fallback,
+    places,
+    progress,
+    repeats,
+    report,
+    sizes,
+    subgraphs,
+)
 from .errors import INTERNAL, UNSUPPORTED, MortiseError
 from .extents import NeedsNumbers
 from .importer import HANDLERS, by_design, vendor

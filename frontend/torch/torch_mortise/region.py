@@ -328,7 +328,10 @@ class Region:
                     self.last = program
                 return result
             # The number of a constant that is not the one bound, or of a donated input that the call does not hold alone.
-            found = self.keep(found, arguments, result, key) if result in found.donated else self.rebind(found, arguments, result, binds, key)
+            if result in found.donated:
+                found = self.keep(found, arguments, result, key)
+            else:
+                found = self.rebind(found, arguments, result, binds, key)
 
     def keep(self, found, arguments, number, key):
         """A specialisation that does not overwrite the arguments which something else may read: this one, and others like it."""
