@@ -151,7 +151,7 @@ TEST(DonatedToRegions, WhatNothingReadsLater) {
                  b = maker.node("mortise.add", {a, y}), c = maker.node("mortise.mul", {b, x});
   maker.output(maker.node("mortise.add", {c, b}));
   const auto written = plan(maker, apart);
-  EXPECT_EQ(runs(*written), (Lines{"x0 -> a3", "a3 x1 -> a4", "x0 a4 -> a5", "a4 a5 -> y2"}));
+  EXPECT_EQ(runs(*written), (Lines{"x0 -> a3", "x1 a3 -> a4", "x0 a4 -> a5", "a4 a5 -> y2"}));
   EXPECT_EQ(overwritable(*written), (Lines{"", "3", "0", "4 5"})) << "y is the caller's, and x is read twice";
   EXPECT_EQ(written->version, 2u);
 }

@@ -184,10 +184,11 @@ TEST_F(ProgramTest, DonatedInputsAreOverwritten) {
   maker.enqueue(maker.region({x, w}, {x}));
   maker.enqueue(maker.region({x, w}, {y}));
   auto program = load(maker);
-  alignas(64) float in[12];
+  alignas(64) float in[12], weight[12];
   std::ranges::fill(in, 1.0f);
-  std::vector<float> weight(12, 10), out(12);
-  const Tensor inputs[] = {{in, MORTISE_F32, 2, dims.data(), nullptr}, tensorOf(weight, dims)},
+  std::ranges::fill(weight, 10.0f);
+  std::vector<float> out(12);
+  const Tensor inputs[] = {{in, MORTISE_F32, 2, dims.data(), nullptr}, {weight, MORTISE_F32, 2, dims.data(), nullptr}},
                output = tensorOf(out, dims);
   ASSERT_TRUE(program->run(inputs, {&output, 1}));
   EXPECT_THAT(out, Each(21.0f));

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <list>
@@ -186,9 +187,10 @@ TEST_F(Refusal, ADonatedInputIsTakenAgainWhereACopyWasOverwritten) {
     auto program = load(overwrites(dims, "fixture", "fixture"));
     ASSERT_TRUE(program);
     placeAgain(*program, {overwrites(dims, "twins", "twins:0")});
-    std::vector<float> x(12, 1), w(12, 10);
-    Tensor inputs[] = {tensorOf(x, dims), tensorOf(w, dims)};
-    inputs[0].strides = strides;
+    alignas(64) float x[12];
+    std::ranges::fill(x, 1.0f);
+    std::vector<float> w(12, 10);
+    const Tensor inputs[] = {{x, MORTISE_F32, 2, dims.data(), strides}, tensorOf(w, dims)};
     const Tensor output = tensorOf(y, dims);
     const auto done = program->run(inputs, {&output, 1});
     if (!strides) {

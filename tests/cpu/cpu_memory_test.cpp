@@ -189,11 +189,11 @@ TEST(Workspace, NotAnOutputThatOverwritesAState) {
 // What a pass over rows has read it may overwrite.
 TEST(Workspace, RowsAreWrittenOverWhatDies) {
   for (const char *norm : {"softmax", "scaled"}) {
-    for (const int64_t width : {1024, 48, 7}) { // 7: the last vector is partial, or overlaps its neighbour
+    for (const int64_t width : {256, 48, 7}) { // 7: the last vector is partial, or overlaps its neighbour
       Network net;
-      const int64_t rows = (64 << 10) / width;
+      const int64_t rows = (32 << 10) / width;
       const ValueId x = net.linear(net.input(MORTISE_F32, {rows, width}), net.weight({width, width}));
-      ValueId y = net.op("softmax", {x}, {ints("axes", {1})});
+      ValueId y = net.op("softmax", {x}, {integer("axis", 1)});
       if (std::string_view(norm) == "scaled") { // by a sum that is an output, too
         const ValueId sum = net.op("reduce_sum", {net.op("mul", {x, x})}, {ints("axes", {1})});
         net.output(sum);
@@ -233,28 +233,28 @@ TEST(Donated, InputsAreWorkspaceOnceNothingReadsThem) {
   size_t bytes[2];
   for (const bool donated : {false, true}) {
     Network net;
-    const std::vector<int64_t> dims{64, 1024};
+    const std::vector<int64_t> dims{512, 128};
     ValueId x = net.input(MORTISE_F32, dims, donated ? MORTISE_VALUE_DONATED : 0);
     for (int i = 0; i < 4; ++i)
-      x = net.op("sin", {net.op("mul", {net.linear(x, net.weight({1024, 1024})), net.splat(1.0 / 64, dims)})});
-    net.output(net.linear(x, net.weight({16, 1024})));
+      x = net.op("sin", {net.op("mul", {net.linear(x, net.weight({128, 128})), net.splat(1.0 / 16, dims)})});
+    net.output(net.linear(x, net.weight({16, 128})));
     auto compiled = check(net);
     ASSERT_TRUE(compiled);
     bytes[donated] = compiled->workspaceBytes();
   }
-  EXPECT_LE(bytes[true] + 64 * 1024 * sizeof(float), bytes[false]);
+  EXPECT_LE(bytes[true] + 512 * 128 * sizeof(float), bytes[false]);
 }
 
 // The input is read by the last step: nothing may lie in it before.
 TEST(Donated, NotWhileTheyAreRead) {
   Network net;
-  const std::vector<int64_t> dims{64, 1024};
+  const std::vector<int64_t> dims{512, 128};
   const ValueId x = net.input(MORTISE_F32, dims, MORTISE_VALUE_DONATED);
   ValueId y = x;
   for (int i = 0; i < 3; ++i)
-    y = net.op("sin", {net.op("mul", {net.linear(y, net.weight({1024, 1024})), net.splat(1.0 / 64, dims)})});
-  net.output(net.linear(net.op("mul", {x, y}), net.weight({16, 1024})));
-  net.output(net.reshape(x, {1024, 64}));
+    y = net.op("sin", {net.op("mul", {net.linear(y, net.weight({128, 128})), net.splat(1.0 / 16, dims)})});
+  net.output(net.linear(net.op("mul", {x, y}), net.weight({16, 128})));
+  net.output(net.reshape(x, {128, 512}));
   ASSERT_TRUE(check(net));
 }
 
@@ -265,30 +265,16 @@ TEST(Donated, ForAllValuesOfSymbols) {
       x = net.op("sin", {net.linear(x, net.weight({32, 32}))});
     net.output(net.linear(x, net.weight({300, 32})));
   };
-  ASSERT_TRUE(checkShapes(build, {{2, 2}, {2, 64}, {3, 400}, {2, 65}, {50, 129}}));
-}
-
-// Some of the layers' inputs are donated, which makes no difference to what is decided for one layer.
-TEST(Donated, EqualLayersAreStamped) {
-  Network net;
-  ValueId x = net.input(MORTISE_F32, {32, 512}, MORTISE_VALUE_DONATED);
-  for (int i = 0; i < 12; ++i) {
-    const ValueId own = net.input(MORTISE_F32, {32, 512}, i % 3 ? 0u : uint32_t(MORTISE_VALUE_DONATED));
-    x = net.op("tanh", {net.op("add", {net.linear(x, net.weight({512, 512})), own})});
-  }
-  net.output(x);
-  Check how;
-  how.options = {{"stamp_layers", "required"}};
-  ASSERT_TRUE(check(net, how));
+  ASSERT_TRUE(checkShapes(build, {{2, 2}, {3, 400}, {2, 65}, {20, 129}}));
 }
 
 // Values of 128 KiB, of which any may die anywhere.
 TEST(Donated, RandomPrograms) {
-  for (uint64_t seed = 1; seed <= 24; ++seed) {
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
     const auto below = [&](size_t count) { return random() % count; };
-    const std::vector<int64_t> dims{64, 512};
+    const std::vector<int64_t> dims{512, 64};
     Network net;
     std::vector<ValueId> values;
     for (size_t i = 2 + below(4); i > 0; --i)
@@ -304,17 +290,17 @@ TEST(Donated, RandomPrograms) {
         values.push_back(net.op("sub", {x, some()}));
         break;
       case 2:
-        values.push_back(net.op("softmax", {x}, {ints("axes", {1})}));
+        values.push_back(net.op("softmax", {x}, {integer("axis", 1)}));
         break;
       case 3:
         values.push_back(net.op(
             "sub", {x, net.broadcast(net.op("reduce_max", {x}, {ints("axes", {0})}), dims, {1})}));
         break;
       case 4:
-        values.push_back(net.reshape(net.transpose(net.reshape(x, {512, 64}), {1, 0}), dims));
+        values.push_back(net.reshape(net.transpose(x, {1, 0}), dims));
         break;
       default:
-        values.push_back(net.op("mul", {net.linear(x, net.weight({512, 512})), net.splat(1.0 / 64, dims)}));
+        values.push_back(net.op("mul", {net.linear(x, net.weight({64, 64})), net.splat(1.0 / 8, dims)}));
       }
       if (below(6) == 0)
         net.output(values.back());
