@@ -484,8 +484,7 @@ private:
       const bool isAligned = memory.kind == plan::BufferKind::Arena ||
                              (memory.space == 0 && target.device->home().alignment <= arenaAlignment);
       const bool isPlainInput = !(view.inputs[i]->flags & (MORTISE_VALUE_CONSTANT | MORTISE_VALUE_STATE));
-      found[i] = isPlainInput && isAligned && outputsFrom(cut.inputs[i]).empty() &&
-                 diesAt(r, cut.inputs[i], buffer) &&
+      found[i] = isPlainInput && isAligned && outputsFrom(cut.inputs[i]).empty() && diesAt(r, cut.inputs[i], buffer) &&
                  std::ranges::none_of(region.outputs, [&](uint32_t output) { return rootOf(output) == root; });
     }
     for (size_t a = 0; a < view.alias_count; ++a)

@@ -131,8 +131,8 @@ constexpr int64_t leastLent = 64 << 10; // of an output or an input whose memory
 
 int64_t rounded(size_t bytes) { return (static_cast<int64_t>(bytes) + alignment - 1) / alignment * alignment; }
 
-// A piece of memory that buffers share over time: the workspace or the scratch memory, or what the caller lends, which is
-// an output until its value is written (Before) or a donated input once nothing reads it (After).
+// A piece of memory that buffers share over time: the workspace or the scratch memory, or what the caller lends, which
+// is an output until its value is written (Before) or a donated input once nothing reads it (After).
 struct Space {
   Home home = Home::Workspace;
   uint32_t number = none; // of the output or input
@@ -280,8 +280,7 @@ void Planner::place(BufferId id) {
   if (at + rounded(buffer.bytes) > own.end)
     for (Space &space : lent)
       if (space.isFreeFor(buffer))
-        if (const int64_t there = lowest(space, buffer);
-            there + static_cast<int64_t>(buffer.bytes) <= space.capacity)
+        if (const int64_t there = lowest(space, buffer); there + static_cast<int64_t>(buffer.bytes) <= space.capacity)
           return put(space, id, there);
   put(own, id, at);
 }

@@ -243,8 +243,8 @@ static std::vector<std::pair<uint32_t, bool>> findPositions(const Analysis &fact
   std::vector<std::pair<uint32_t, bool>> found;
   for (size_t i = 0; i < list.size(); ++i) {
     const uint32_t overwritten = list[i].overwrites;
-    found.push_back({overwritten == none ? positions[i] : std::max(positions[i], lastReader[overwritten]),
-                     overwritten != none});
+    found.push_back(
+        {overwritten == none ? positions[i] : std::max(positions[i], lastReader[overwritten]), overwritten != none});
   }
   return found;
 }

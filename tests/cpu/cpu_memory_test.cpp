@@ -213,7 +213,8 @@ TEST(Workspace, RowsAreWrittenOverWhatDies) {
 TEST(Workspace, ChannelsAreWrittenOverWhatDies) {
   Network net;
   const ValueId x = net.op("sin", {net.input(MORTISE_F32, {8, 16, 32, 32})}),
-                mean = net.op("mul", {net.op("reduce_sum", {x}, {ints("axes", {0, 2, 3})}), net.splat(1.0 / 8192, {16})}),
+                mean =
+                    net.op("mul", {net.op("reduce_sum", {x}, {ints("axes", {0, 2, 3})}), net.splat(1.0 / 8192, {16})}),
                 centred = net.op("sub", {x, net.broadcast(mean, {8, 16, 32, 32}, {1})});
   net.output(net.convolution(centred, net.weight({4, 16, 3, 3}), {1, 1}, {1, 1}));
   ASSERT_TRUE(check(net));
@@ -293,8 +294,7 @@ TEST(Donated, RandomPrograms) {
         values.push_back(net.op("softmax", {x}, {integer("axis", 1)}));
         break;
       case 3:
-        values.push_back(net.op(
-            "sub", {x, net.broadcast(net.op("reduce_max", {x}, {ints("axes", {0})}), dims, {1})}));
+        values.push_back(net.op("sub", {x, net.broadcast(net.op("reduce_max", {x}, {ints("axes", {0})}), dims, {1})}));
         break;
       case 4:
         values.push_back(net.reshape(net.transpose(x, {1, 0}), dims));

@@ -401,8 +401,8 @@ struct Buffers {
 
 Buffers::Buffers(const MortiseGraph &view, const Fill &fill)
     : inputs(view.input_count), expectedState(view.input_count), outputs(view.output_count),
-      expected(view.output_count), lent(view.input_count), bound(view.input_count), passed(view.input_count), reference(view.input_count),
-      out(view.output_count), want(view.output_count) {
+      expected(view.output_count), lent(view.input_count), bound(view.input_count), passed(view.input_count),
+      reference(view.input_count), out(view.output_count), want(view.output_count) {
   for (size_t i = 0; i < view.input_count; ++i) {
     inputs[i].resize(byteSize(*view.inputs[i]->type));
     fill(*view.inputs[i], i, inputs[i]);

@@ -576,7 +576,8 @@ PyMethodDef methods[] = {
      "signature(inputs, outputs, results, symbols) -> the program for these numbers, to bind and run"},
     {"bind", programBind, METH_VARARGS, "bind(sources, memory, tensors, versions): packs constants"},
     {"invalidate", programInvalidate, METH_NOARGS, "The next call binds again."},
-    {"run", programRun, METH_O, "run(arguments) -> results, or the number of a stale constant or a shared donated input"},
+    {"run", programRun, METH_O,
+     "run(arguments) -> results, or the number of a stale constant or a shared donated input"},
     {"profile", programProfile, METH_O, "run with a clock per step"},
     {"report", programReport, METH_NOARGS, "JSON: placement, refusals, times."},
     {}};
