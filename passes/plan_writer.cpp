@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "plan_writer.hpp"
 
+#include "donated.hpp"
 #include "layouts.hpp"
 #include "memory_plan.hpp"
 #include "plan_report.hpp"
@@ -9,7 +10,6 @@
 #include <mortise/graph.hpp>
 #include <mortise/portable/graph.hpp>
 #include <mortise/portable/older.hpp>
-#include <mortise/rewrite.hpp>
 #include <mortise/runtime/plan_generated.h>
 
 #include <algorithm>
@@ -50,25 +50,6 @@ bool sameBufferType(const plan::TensorTypeT &a, const plan::TensorTypeT &b) {
            return left.op() == right.op() && left.value() == right.value();
          });
 }
-
-// Copies a region with the flag donated on some of its inputs.
-class Donation : public GraphRewriter {
-public:
-  Donation(const MortiseGraph &region, const std::vector<bool> &inputs) : donated(region.value_count) {
-    for (size_t i = 0; i < region.input_count; ++i)
-      donated[region.inputs[i]->index] = inputs[i];
-  }
-
-protected:
-  uint32_t changeFlags(uint32_t flags) override { // of the region's values in their order, then of those of bodies
-    const size_t value = next++;
-    return value < donated.size() && donated[value] ? flags | MORTISE_VALUE_DONATED : flags;
-  }
-
-private:
-  std::vector<bool> donated; // by value
-  size_t next = 0;
-};
 
 class Writer {
 public:
@@ -497,10 +478,7 @@ private:
     const std::vector<bool> which = donatedTo(r, region, target);
     if (target.device->plugin->table->opset < 2 || std::ranges::find(which, true) == which.end())
       return;
-    const MortiseGraph &cut = regions[r].graph->view();
-    Donation donation(cut, which);
-    const Result<MortiseGraph> marked = donation.rewrite(cut);
-    const auto changed = marked ? Graph::copy(*marked) : marked.error();
+    const auto changed = withDonated(regions[r].graph->view(), which);
     if (!changed) {
       failure = failure.value_or(changed.error());
       return;

@@ -230,6 +230,20 @@ TEST(Workspace, NotOverWhatOtherRowsRead) {
   ASSERT_TRUE(check(net));
 }
 
+// The larger value is made when it is read, and not where it stands in the graph.
+TEST(Workspace, WhatWritesMoreThanItReadsRunsLate) {
+  Network net;
+  const ValueId x = net.input(MORTISE_F32, {256, 64}), small = net.op("sin", {x}),
+                large = net.op("concatenate", {small, small, small, small}, {integer("axis", 0)});
+  ValueId y = net.input(MORTISE_F32, {1024, 64});
+  for (int i = 0; i < 4; ++i)
+    y = net.op("sin", {net.linear(y, net.weight({64, 64}))});
+  net.output(net.op("add", {net.linear(y, net.weight({16, 64})), net.linear(large, net.weight({16, 64}))}));
+  auto compiled = check(net);
+  ASSERT_TRUE(compiled);
+  EXPECT_LT(compiled->workspaceBytes(), 5 * 1024 * 64 * sizeof(float) / 2) << compiled->text();
+}
+
 TEST(Donated, InputsAreWorkspaceOnceNothingReadsThem) {
   size_t bytes[2];
   for (const bool donated : {false, true}) {
