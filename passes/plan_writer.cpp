@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "plan_writer.hpp"
 
+#include "donated.hpp"
 #include "layouts.hpp"
 #include "memory_plan.hpp"
 #include "plan_report.hpp"
@@ -452,6 +453,48 @@ private:
     return given != none ? given : addArena(space, *graph.values[v]->type);
   }
 
+  // What the kernel may overwrite: inputs that nothing reads after region r, in an arena or in memory of the host that
+  // the caller donates, which the runtime aligns as arenas are.
+  std::vector<bool> donatedTo(uint32_t r, const plan::RegionT &region, const Target &target) const {
+    const Region &cut = regions[r];
+    const MortiseGraph &view = cut.graph->view();
+    std::vector<bool> found(cut.inputs.size());
+    for (size_t i = 0; i < cut.inputs.size(); ++i) {
+      const uint32_t buffer = region.inputs[i], root = rootOf(buffer);
+      const plan::BufferT &memory = *plan->buffers[root];
+      const bool isAligned = memory.kind == plan::BufferKind::Arena ||
+                             (memory.space == 0 && target.device->home().alignment <= arenaAlignment);
+      const bool isPlainInput = !(view.inputs[i]->flags & (MORTISE_VALUE_CONSTANT | MORTISE_VALUE_STATE));
+      found[i] = isPlainInput && isAligned && outputsFrom(cut.inputs[i]).empty() && diesAt(r, cut.inputs[i], buffer) &&
+                 std::ranges::none_of(region.outputs, [&](uint32_t output) { return rootOf(output) == root; });
+    }
+    for (size_t a = 0; a < view.alias_count; ++a)
+      found[view.aliases[a]->input] = false;
+    return found;
+  }
+
+  // Plugins that know opset 2 read the flag, which came with version 2 of the portable format.
+  void donate(plan::RegionT &region, uint32_t r, const Target &target) {
+    const std::vector<bool> which = donatedTo(r, region, target);
+    if (target.device->plugin->table->opset < 2 || std::ranges::find(which, true) == which.end())
+      return;
+    const auto changed = withDonated(regions[r].graph->view(), which);
+    if (!changed) {
+      failure = failure.value_or(changed.error());
+      return;
+    }
+    show(region, target, **changed);
+    plan->version = 2;
+  }
+
+  // Sets the region's graph, in the form for its plugin.
+  static void show(plan::RegionT &region, const Target &target, const Graph &graph) {
+    const auto shown = portable::withoutImplied(graph.view(), target.device->plugin->table->opset);
+    const std::span<const std::byte> bytes = (shown && *shown ? **shown : graph).bytes();
+    region.graph.resize(bytes.size());
+    std::ranges::transform(bytes, region.graph.begin(), [](std::byte b) { return static_cast<uint8_t>(b); });
+  }
+
   std::unique_ptr<plan::RegionT> describe(const Candidate &candidate, const Target &target, const Graph &graph) {
     auto region = std::make_unique<plan::RegionT>();
     region->plugin = target.device->plugin->name;
@@ -462,11 +505,7 @@ private:
     region->specialise = !candidate.specialised.empty();
     region->specialise_reason = candidate.specialised;
     alignFor(spaceOf(*target.device), target.device->home());
-    const auto shown = portable::withoutImplied(graph.view(), target.device->plugin->table->opset);
-    const std::span<const std::byte> bytes = (shown && *shown ? **shown : graph).bytes();
-    region->graph.resize(bytes.size());
-    std::transform(bytes.begin(), bytes.end(), region->graph.begin(),
-                   [](std::byte b) { return static_cast<uint8_t>(b); });
+    show(*region, target, graph);
     for (const runtime::Setting &setting : target.options) {
       auto option = std::make_unique<plan::OptionT>();
       option->key = setting.key;
@@ -510,6 +549,7 @@ private:
     }
     for (size_t a = 0; a < view.alias_count; ++a)
       unite(*region, *view.aliases[a], regions[r], r, space);
+    donate(*region, r, target);
 
     run(std::move(region));
 

@@ -20,6 +20,8 @@ Result<void> checkGraph(const MortiseGraph &graph);
 //  - A region's output that the plugin can write over one of the region's inputs: that input's memory, when
 //    nothing reads the input later and the memory is an arena's or a donated input's. Other values of the same size in
 //    bytes as a donated input take its memory after the last read of the input.
+//  - A region's input in such memory that nothing reads later and no output lies in: the region's graph says that it is
+//    donated, so that the kernel may overwrite it.
 // The caller's buffers lie where `homes` says. A device writes to a caller's buffer in its own memory only, else to an
 // arena, from which the value is copied at the end.
 //  - Everything else: the arena of its memory space, with copies between spaces.

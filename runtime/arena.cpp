@@ -26,7 +26,7 @@ Result<Block> Block::allocate(uint64_t bytes, size_t alignment) {
     return block.start ? Result<Block>(std::move(block)) : failed;
   }
   const uint64_t step = std::max<uint64_t>(alignment, hugePage);
-  block.bytes = (bytes + hugePage - 1) / hugePage * hugePage;
+  block.bytes = (bytes + rounding - 1) / rounding * rounding; // the rest of a huge page would be memory of no use
   const uint64_t reserved = block.bytes + step;
   void *mapping = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED)

@@ -12,8 +12,9 @@ namespace mortise::runtime {
 class Block {
 public:
   // Never NULL, also for 0 bytes. Large blocks request huge pages, because page faults dominate the first pass over
-  // fresh memory. Errors: MORTISE_OUT_OF_MEMORY.
+  // fresh memory, and take less than `rounding` more than was asked for. Errors: MORTISE_OUT_OF_MEMORY.
   static Result<Block> allocate(uint64_t bytes, size_t alignment);
+  static constexpr uint64_t rounding = UINT64_C(64) << 10; // a multiple of the size of pages on any machine
 
   Block() = default;
   Block(Block &&other) noexcept;

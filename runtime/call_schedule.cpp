@@ -109,8 +109,10 @@ private:
       use(operation.target, true);
       return accesses;
     }
-    for (uint32_t buffer : plan.regions[operation.region]->inputs)
-      use(buffer, false);
+    const std::vector<uint32_t> &read = plan.regions[operation.region]->inputs;
+    const MortiseGraph &graph = layout.regions[operation.region].graph->view();
+    for (size_t i = 0; i < read.size(); ++i)
+      use(read[i], (graph.inputs[i]->flags & MORTISE_VALUE_DONATED) != 0);
     for (uint32_t buffer : plan.regions[operation.region]->outputs)
       use(buffer, true);
     const uint32_t space = layout.spaceOf(*layout.regions[operation.region].device);

@@ -429,9 +429,16 @@ bool Executable::canRepeat(const Shape &shape, size_t operations, const void *co
     return alias >= 0 ? !isCopy(static_cast<size_t>(alias))
                       : isRead(outputs[root.index], shape.outputs[root.index].bytes);
   };
+  const auto spoilsAny = [&](uint32_t region) {
+    const std::vector<uint32_t> &taken = plan.regions[region]->inputs;
+    const MortiseGraph &graph = layout->regions[region].graph->view();
+    for (size_t i = 0; i < taken.size(); ++i)
+      if ((graph.inputs[i]->flags & MORTISE_VALUE_DONATED) && spoils(taken[i]))
+        return true;
+    return std::ranges::any_of(plan.regions[region]->outputs, spoils);
+  };
   for (const Operation &operation : std::span(layout->operations).first(operations))
-    if (operation.region == none ? spoils(operation.target)
-                                 : std::ranges::any_of(plan.regions[operation.region]->outputs, spoils))
+    if (operation.region == none ? spoils(operation.target) : spoilsAny(operation.region))
       return false;
   return true;
 }

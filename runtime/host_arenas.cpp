@@ -26,8 +26,7 @@ HostArenas::Need::~Need() {
 
 // What borrow() may have rounded the largest need up to. `mutex` is held.
 uint64_t HostArenas::largestKept() const {
-  constexpr uint64_t rounding = UINT64_C(2) << 20;
-  return needs.empty() ? 0 : *needs.rbegin() + *needs.rbegin() / 4 + rounding;
+  return needs.empty() ? 0 : *needs.rbegin() + *needs.rbegin() / 4 + Block::rounding;
 }
 
 void HostArenas::change(uint64_t before, uint64_t after) {

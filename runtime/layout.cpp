@@ -2,6 +2,7 @@
 #include "layout.hpp"
 
 #include "plan_check.hpp"
+#include <mortise/runtime/memory_plan.hpp>
 
 #include <boost/dynamic_bitset.hpp>
 
@@ -49,18 +50,23 @@ public:
 private:
   void describeTensors() {
     auto spec = [&](std::string role, const plan::TensorTypeT &type, const Device *device) {
+      const size_t elementBytes = (dtypeBits(type.dtype) + 7) / 8;
       return TensorSpec{std::move(role),
                         type.dtype,
                         type.dims,
                         isStaticType(type) ? *denseBytes(type) : 0,
-                        (dtypeBits(type.dtype) + 7) / 8,
+                        elementBytes,
                         formulasOf(plan, type),
                         {},
-                        device};
+                        device,
+                        elementBytes};
     };
     for (size_t i = 0; i < plan.inputs.size(); ++i)
       layout.inputs.push_back(
           spec(inputText(plan, i), *plan.inputs[i]->type, layout.spaces[plan.inputs[i]->space].device));
+    for (size_t i = 0; i < plan.inputs.size(); ++i)
+      if (plan.inputs[i]->donated && !layout.inputs[i].device)
+        layout.inputs[i].alignment = arenaAlignment; // regions that get it may use it as they do an arena's
     for (size_t i = 0; i < plan.outputs.size(); ++i)
       layout.outputs.push_back(
           spec("output " + std::to_string(i), *plan.outputs[i]->type, layout.spaces[plan.outputs[i]->space].device));
@@ -327,6 +333,11 @@ Result<std::unique_ptr<Layout>> Layout::make(std::shared_ptr<const plan::PlanT> 
   if (!regions)
     return regions.error();
   layout->regions = std::move(*regions);
+  std::vector<const MortiseGraph *> graphs;
+  for (const CompiledRegion &region : layout->regions)
+    graphs.push_back(&region.graph->view());
+  if (auto checked = checkDonations(*layout->plan, graphs); !checked)
+    return checked.error();
   if (auto made = LayoutMaker(*layout, registry).make(); !made)
     return made.error();
   return layout;

@@ -366,4 +366,44 @@ Result<void> checkRegion(const PlanT &plan, uint32_t number, const MortiseGraph 
   return {};
 }
 
+Result<void> checkDonations(const PlanT &plan, std::span<const MortiseGraph *const> graphs) {
+  std::vector<bool> spent(plan.buffers.size()); // holds anything; by the buffer that has the memory
+  const auto read = [&](uint32_t buffer, const std::string &which) -> Result<void> {
+    if (spent[memoryOf(plan, buffer)])
+      return corrupt(which + " reads buffer " + std::to_string(buffer) + ", which a region before it may overwrite");
+    return {};
+  };
+  for (size_t number = 0; number < plan.steps.size(); ++number) {
+    const std::string which = numbered("step", number);
+    if (const auto *copy = plan.steps[number]->instruction.AsCopy()) {
+      if (auto sound = read(copy->source, which); !sound)
+        return sound;
+      spent[memoryOf(plan, copy->target)] = false;
+      continue;
+    }
+    const uint32_t region = plan.steps[number]->instruction.AsEnqueue()->region;
+    const std::vector<uint32_t> &inputs = plan.regions[region]->inputs, &outputs = plan.regions[region]->outputs;
+    for (uint32_t buffer : inputs)
+      if (auto sound = read(buffer, which); !sound)
+        return sound;
+    for (uint32_t buffer : outputs)
+      spent[memoryOf(plan, buffer)] = false;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!(graphs[region]->inputs[i]->flags & MORTISE_VALUE_DONATED))
+        continue;
+      const uint32_t memory = memoryOf(plan, inputs[i]);
+      const BufferT &buffer = *plan.buffers[memory];
+      const auto isThere = [&](uint32_t other) { return memoryOf(plan, other) == memory; };
+      if (buffer.kind != BufferKind::Arena && !(buffer.kind == BufferKind::Input && plan.inputs[buffer.index]->donated))
+        return corrupt(which + " lets its region overwrite buffer " + std::to_string(inputs[i]) +
+                       ", which is neither an arena's nor a donated input's");
+      if (std::ranges::count_if(inputs, isThere) != 1 || std::ranges::any_of(outputs, isThere))
+        return corrupt(which + " lets its region overwrite buffer " + std::to_string(inputs[i]) +
+                       ", in whose memory another of its values lies");
+      spent[memory] = true;
+    }
+  }
+  return {};
+}
+
 } // namespace mortise::runtime

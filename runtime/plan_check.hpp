@@ -32,4 +32,8 @@ Result<void> checkPlan(const plan::PlanT &plan);
 // Checks that a region's graph has the types of the plan's buffers, and the plan's symbols.
 Result<void> checkRegion(const plan::PlanT &plan, uint32_t region, const MortiseGraph &graph);
 
+// Checks that the inputs that regions' graphs mark as donated lie in an arena or in a donated input, and that nothing
+// reads them afterwards. `graphs`: of all regions, which have passed checkRegion.
+Result<void> checkDonations(const plan::PlanT &plan, std::span<const MortiseGraph *const> graphs);
+
 } // namespace mortise::runtime

@@ -104,7 +104,7 @@ Result<void> checkData(const Tensor &tensor, const TensorSpec &spec) {
 }
 
 bool isDense(const Tensor &tensor, const TensorSpec &spec) {
-  return stridesAreDense(tensor, spec) && reinterpret_cast<uintptr_t>(tensor.data) % spec.elementBytes == 0;
+  return stridesAreDense(tensor, spec) && reinterpret_cast<uintptr_t>(tensor.data) % spec.alignment == 0;
 }
 
 void copyDense(const Tensor &tensor, const TensorSpec &spec, std::byte *target) {

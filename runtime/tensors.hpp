@@ -18,6 +18,7 @@ struct TensorSpec {
   std::vector<std::string> formulas; // of symbolic extents, "" for numbers; empty when all are numbers
   std::string values;                // of the symbols, where formulas have been evaluated
   const Device *device = nullptr;    // whose home it lies in; NULL: host memory
+  size_t alignment = 1;              // of dense memory
 };
 
 // Checks dtype, rank, dims and strides of a readable tensor; checkData checks its data, checkHome the memory in which
@@ -26,7 +27,7 @@ Result<void> checkTensor(const Tensor &tensor, const TensorSpec &spec);
 Result<void> checkData(const Tensor &tensor, const TensorSpec &spec);
 Result<void> checkHome(const Tensor &tensor, const TensorSpec &spec);
 
-// Dense row-major and aligned to the element size, so that kernels can use the memory directly.
+// Dense row-major and aligned, so that kernels can use the memory directly.
 bool isDense(const Tensor &tensor, const TensorSpec &spec);
 
 // `tensor` has passed checkTensor. Writes spec.bytes bytes.

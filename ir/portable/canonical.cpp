@@ -35,6 +35,7 @@ Result<std::shared_ptr<const Graph>> canonical(const MortiseGraph &graph) {
   const auto add = [&](const MortiseValue &value) {
     MortiseValue &copy = values.emplace_back(value);
     copy.name = "";
+    copy.flags &= ~uint32_t(MORTISE_VALUE_DONATED);
     copy.index = static_cast<uint32_t>(values.size() - 1);
     made[value.index] = &copy;
   };

@@ -3,6 +3,7 @@
 #include "../plan_writer.hpp"
 #include "fixture.hpp"
 
+#include <mortise/portable/graph.hpp>
 #include <mortise/runtime/plan_generated.h>
 
 #include <gtest/gtest.h>
@@ -79,7 +80,6 @@ TEST(InPlace, ADyingInputIsWrittenOver) {
   const auto written = plan(maker);
   EXPECT_EQ(runs(*written), (Lines{"x0 -> a2", "a2 -> a2", "a2 -> a2", "a2 -> y1"}));
   EXPECT_EQ(written->spaces[0]->bytes, 64u);
-  EXPECT_EQ(written->version, 1u) << "nothing in it is new";
   EXPECT_EQ(plan(maker, apart)->spaces[0]->bytes, 128u);
 }
 
@@ -128,6 +128,80 @@ TEST(InPlace, DonatedInputsThatAreReturnedStayAsTheyAre) {
   maker.output(maker.node("mortise.neg", {a}));
   maker.output(x);
   EXPECT_EQ(runs(*plan(maker)), (Lines{"x0 -> a3", "a3 -> y1", "copy x0 y2"}));
+}
+
+// Per region, the buffers of the inputs that its graph marks as donated.
+Lines overwritable(const plan::PlanT &plan) {
+  Lines lines;
+  for (const auto &region : plan.regions) {
+    auto graph = Graph::read(std::as_bytes(std::span(region->graph)));
+    EXPECT_TRUE(graph) << graph.error().message;
+    std::string line;
+    for (size_t i = 0; i < region->inputs.size(); ++i)
+      if ((*graph)->view().inputs[i]->flags & MORTISE_VALUE_DONATED)
+        line += (line.empty() ? "" : " ") + std::to_string(region->inputs[i]);
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+TEST(DonatedToRegions, WhatNothingReadsLater) {
+  GraphMaker maker;
+  const uint32_t x = maker.input(MORTISE_VALUE_DONATED), y = maker.input(), a = maker.node("mortise.neg", {x}),
+                 b = maker.node("mortise.add", {a, y}), c = maker.node("mortise.mul", {b, x});
+  maker.output(maker.node("mortise.add", {c, b}));
+  const auto written = plan(maker, apart);
+  EXPECT_EQ(runs(*written), (Lines{"x0 -> a3", "x1 a3 -> a4", "x0 a4 -> a5", "a4 a5 -> y2"}));
+  EXPECT_EQ(overwritable(*written), (Lines{"", "3", "0", "4 5"})) << "y is the caller's, and x is read twice";
+  EXPECT_EQ(written->version, 2u);
+}
+
+TEST(DonatedToRegions, NotWhatIsReturnedOrWrittenOver) {
+  GraphMaker maker;
+  const uint32_t x = maker.input(MORTISE_VALUE_DONATED), a = maker.node("mortise.neg", {x}),
+                 b = maker.node("mortise.abs", {a}), c = maker.node("mortise.neg", {b});
+  maker.output(x);
+  maker.output(b);
+  maker.output(maker.node("mortise.neg", {c}));
+  const auto apartFrom = plan(maker, apart);
+  EXPECT_EQ(overwritable(*apartFrom), (Lines{"", std::to_string(apartFrom->regions[1]->inputs[0]), "",
+                                             std::to_string(apartFrom->regions[3]->inputs[0])}));
+  const auto over = plan(maker); // in place where it can be: nothing is left to be overwritten otherwise
+  EXPECT_EQ(runs(*over)[2], "y2 -> a" + std::to_string(over->regions[2]->outputs[0]));
+  for (size_t r = 0; r < 3; ++r)
+    for (uint32_t buffer : over->regions[r]->outputs)
+      EXPECT_EQ(overwritable(*over)[r].find(std::to_string(buffer)), std::string::npos) << "region " << r;
+}
+
+TEST(DonatedToRegions, StatesAndConstantsStay) {
+  GraphMaker maker;
+  const uint32_t state = maker.input(MORTISE_VALUE_STATE), weight = maker.input(MORTISE_VALUE_CONSTANT),
+                 a = maker.node("mortise.add", {state, weight});
+  maker.output(a);
+  maker.alias(0, 0);
+  EXPECT_EQ(overwritable(*plan(maker, apart)), (Lines{""}));
+}
+
+// The flag came with opset 2. A caller's memory on a device may be less aligned than the device wants.
+TEST(DonatedToRegions, NotWhereThePluginIsOlderOrTheMemoryADevices) {
+  GraphMaker maker;
+  const uint32_t x = maker.input(MORTISE_VALUE_DONATED), a = maker.node("mortise.neg", {x});
+  maker.output(maker.node("mortise.neg", {a}));
+  const auto told = [&](FakePlugin &plugin, bool isThere) {
+    const std::vector<Target> targets = {plugin.target()};
+    Homes homes;
+    if (isThere)
+      homes.inputs = homes.outputs = {targets[0].device};
+    const MortiseGraph &graph = maker.view();
+    auto written = writePlan(graph, place(graph, targets, {}, homes), targets, {}, homes);
+    EXPECT_TRUE(written) << written.error().message;
+    return overwritable(**written);
+  };
+  FakePlugin older("fake", apart, true, 1), newer("fake", apart), device("fake", apart, false);
+  EXPECT_EQ(told(older, false), (Lines{"", ""}));
+  EXPECT_EQ(told(newer, false), (Lines{"0", "2"}));
+  EXPECT_EQ(told(device, true), (Lines{"", "2"}));
+  EXPECT_EQ(told(device, false), (Lines{"2", "3"})) << "the copy of x";
 }
 
 TEST(InPlace, AnotherTypeOfAsManyBytes) {

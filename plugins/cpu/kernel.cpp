@@ -184,6 +184,9 @@ Result<void> Executable::run(const Bound &bound, const MortiseEnqueueArgs &args)
     case Home::Before:
       state->pointers[i] = aligned(args.outputs[buffer.number]) + buffer.offset;
       break;
+    case Home::After:
+      state->pointers[i] = pointer<char>(args.inputs[buffer.number]) + buffer.offset;
+      break;
     default:
       break;
     }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The workspace, and the scratch memory of binding: largest buffers first, each at the lowest offset that is free while
-// it lives. An output's memory is workspace, too, until the output is written; a state's is not, but may hold its new
-// value early.
+// it lives. An output's memory is workspace, too, until the output is written, and a donated input's once it is read no
+// more; a state's is not, but may hold its new value early.
 #include "lowerings.hpp"
 #include "schedule.hpp"
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 namespace mortise::cpu {
 
@@ -126,17 +127,21 @@ static void keepPromises(Schedule &schedule, const MortiseGraph &region) {
 namespace {
 
 constexpr int64_t alignment = 64;
-constexpr int64_t leastOutput = 64 << 10; // of an output whose memory is worth using before it is written
+constexpr int64_t leastLent = 64 << 10; // of an output or an input whose memory is worth using
 
 int64_t rounded(size_t bytes) { return (static_cast<int64_t>(bytes) + alignment - 1) / alignment * alignment; }
 
-// A piece of memory that buffers share over time.
+// A piece of memory that buffers share over time: the workspace or the scratch memory, or what the caller lends, which
+// is an output until its value is written (Before) or a donated input once nothing reads it (After).
 struct Space {
-  uint32_t output = none; // the region's, until its value is written; none: the workspace or the scratch memory
+  Home home = Home::Workspace;
+  uint32_t number = none; // of the output or input
   int64_t capacity = INT64_MAX;
-  int32_t until = INT32_MAX;    // the step that writes the output
-  std::vector<BufferId> placed; // by offset
+  int32_t after = -1, until = INT32_MAX; // the steps between which it is free
+  std::vector<BufferId> placed;          // by offset
   int64_t end = 0;
+
+  bool isFreeFor(const Buffer &buffer) const { return after < buffer.first && buffer.last < until; }
 };
 
 // Places the buffers of home `home`, which `steps` use.
@@ -149,6 +154,8 @@ public:
   // Those whose memory is nobody else's until they are written: no alias, and no pair for which the host may pass one
   // pointer.
   void useOutputs(const MortiseGraph &region);
+  // No output lies in a donated input. The host aligns them.
+  void useInputs(const MortiseGraph &region);
   size_t plan(); // returns the bytes that `home` needs
 
 private:
@@ -159,6 +166,7 @@ private:
   }
   void findLifetimes();
   void writeOver(int32_t number, uint32_t output, uint32_t input);
+  void lend(std::vector<Space> spaces);
   int64_t lowest(const Space &space, const Buffer &buffer) const;
   void put(Space &space, BufferId id, int64_t at);
   void place(BufferId id);
@@ -167,7 +175,7 @@ private:
   const std::vector<Step> &steps;
   const Home home;
   Space own;
-  std::vector<Space> outputs;
+  std::vector<Space> lent;
 };
 
 } // namespace
@@ -208,13 +216,33 @@ void Planner::useOutputs(const MortiseGraph &region) {
   for (BufferId id = 0; id < buffers.size(); ++id)
     if (const Buffer &buffer = buffers[id]; buffer.home == Home::Output && buffer.first >= 0 && free[buffer.number]) {
       Space &space = found[buffer.number];
-      space.output = buffer.number;
+      space.home = Home::Before, space.number = buffer.number;
       space.until = std::min(space.until, buffer.first);
       space.capacity = std::min(space.capacity, static_cast<int64_t>(buffer.bytes) / alignment * alignment - alignment);
     }
-  for (Space &space : found)
-    if (space.output != none && space.capacity >= leastOutput)
-      outputs.push_back(std::move(space));
+  lend(std::move(found));
+}
+
+void Planner::useInputs(const MortiseGraph &region) {
+  std::vector<Space> found(region.input_count);
+  for (BufferId id = 0; id < buffers.size(); ++id)
+    if (const Buffer &buffer = buffers[id]; buffer.home == Home::Input && buffer.sharing == none &&
+                                            (region.inputs[buffer.number]->flags & MORTISE_VALUE_DONATED)) {
+      Space &space = found[buffer.number];
+      space.home = Home::After, space.number = buffer.number;
+      space.after = std::max(space.after, buffer.last);
+      space.capacity = std::min(space.capacity, static_cast<int64_t>(buffer.bytes));
+    }
+  lend(std::move(found));
+}
+
+void Planner::lend(std::vector<Space> spaces) {
+  for (Space &space : spaces)
+    if (space.number != none && space.capacity >= leastLent)
+      lent.push_back(std::move(space));
+  std::ranges::sort(lent, {}, [](const Space &space) { // the smallest that has room is taken
+    return std::tuple(space.capacity, space.home, space.number);
+  });
 }
 
 // The lowest offset that is free while the buffer lives.
@@ -235,9 +263,9 @@ int64_t Planner::lowest(const Space &space, const Buffer &buffer) const {
 void Planner::put(Space &space, BufferId id, int64_t at) {
   Buffer &buffer = buffers[id];
   buffer.offset = at;
-  if (space.output != none) {
-    buffer.home = Home::Before;
-    buffer.number = space.output;
+  if (space.number != none) {
+    buffer.home = space.home;
+    buffer.number = space.number;
   }
   space.end = std::max(space.end, at + rounded(buffer.bytes));
   space.placed.insert(std::upper_bound(space.placed.begin(), space.placed.end(), id,
@@ -245,31 +273,32 @@ void Planner::put(Space &space, BufferId id, int64_t at) {
                       id);
 }
 
-// In our own memory where it need not grow, else before an output, else where our own memory ends.
+// In our own memory where it need not grow, else in lent memory, else where our own memory ends.
 void Planner::place(BufferId id) {
   const Buffer &buffer = buffers[id];
   const int64_t at = lowest(own, buffer);
   if (at + rounded(buffer.bytes) > own.end)
-    for (Space &space : outputs)
-      if (buffer.last < space.until)
-        if (const int64_t there = lowest(space, buffer); there + rounded(buffer.bytes) <= space.capacity)
+    for (Space &space : lent)
+      if (space.isFreeFor(buffer))
+        if (const int64_t there = lowest(space, buffer); there + static_cast<int64_t>(buffer.bytes) <= space.capacity)
           return put(space, id, there);
   put(own, id, at);
 }
 
-// Largest first; but first of all those that live too long to lie before an output.
+// Largest first; but first of all those that fit in no lent memory.
 size_t Planner::plan() {
-  int32_t until = 0;
-  for (const Space &space : outputs)
-    until = std::max(until, space.until);
+  std::vector<bool> fits(buffers.size());
   std::vector<BufferId> order;
   for (BufferId id = 0; id < buffers.size(); ++id)
-    if (buffers[id].home == home && buffers[id].sharing == none && buffers[id].first >= 0)
+    if (buffers[id].home == home && buffers[id].sharing == none && buffers[id].first >= 0) {
       order.push_back(id);
+      fits[id] = std::ranges::any_of(lent, [&](const Space &space) {
+        return space.isFreeFor(buffers[id]) && static_cast<int64_t>(buffers[id].bytes) <= space.capacity;
+      });
+    }
   std::sort(order.begin(), order.end(), [&](BufferId x, BufferId y) {
-    const bool late = buffers[x].last >= until;
-    if (late != (buffers[y].last >= until))
-      return late;
+    if (fits[x] != fits[y])
+      return !fits[x];
     return buffers[x].bytes != buffers[y].bytes ? buffers[x].bytes > buffers[y].bytes : x < y;
   });
   for (BufferId id : order)
@@ -301,6 +330,7 @@ void planMemory(Schedule &schedule, const MortiseGraph &region) {
   keepPromises(schedule, region);
   Planner workspace(schedule.buffers, schedule.steps, Home::Workspace);
   workspace.useOutputs(region);
+  workspace.useInputs(region);
   schedule.workspaceBytes = workspace.plan();
   findScratch(schedule);
   schedule.scratchBytes = Planner(schedule.buffers, schedule.binding, Home::Scratch).plan();

@@ -203,7 +203,9 @@ bool Finder::corresponds(uint32_t number, uint32_t period, uint32_t &begin) cons
       if (x->producer)
         begin = std::max(begin, x->producer->index + 1);
     } else if (!x->producer || !y->producer) {
-      if (x->producer || y->producer || x->flags != y->flags || !equal(*x->type, *y->type))
+      // Which inputs are donated matters once the steps of all layers are there (memory.cpp).
+      if (x->producer || y->producer || ((x->flags ^ y->flags) & ~uint32_t(MORTISE_VALUE_DONATED)) ||
+          !equal(*x->type, *y->type))
         return false;
     } else if (y->producer->index - x->producer->index != period || x->result_index != y->result_index ||
                number - x->producer->index > reach * period || !equal(*x->type, *y->type)) {

@@ -15,6 +15,7 @@ enum class Home : uint8_t {
   Input,     // the caller's region input `number`
   Output,    // the caller's region output `number`
   Before,    // in the memory of region output `number` before that is written, at `offset` of its first aligned byte
+  After,     // in the memory of region input `number` once that is read no more, at `offset`
   Bound,     // constant input `number`, read in place
   Kept,      // made while constants are bound and kept with them: calls read it
   Scratch,   // needed while constants are bound only, at `offset` of memory that is freed after it

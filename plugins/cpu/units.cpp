@@ -5,6 +5,7 @@
 #include <mortise/plugin.hpp>
 
 #include <algorithm>
+#include <numeric>
 #include <queue>
 
 namespace mortise::cpu {
@@ -203,26 +204,54 @@ static Result<void> groupTheRest(const Analysis &facts, Claims &claims, Layout &
 
 // ---- Order
 
-// Where each unit stands in the graph: at its last node. An update in place stands behind the readers of what it
-// overwrites, so that none of them needs a copy of the old contents.
-static std::vector<std::pair<uint32_t, bool>> positions(const std::vector<Unit> &list, size_t valueCount) {
-  std::vector<uint32_t> lastReader(valueCount); // per value: the position of its last reader
-  std::vector<std::pair<uint32_t, bool>> found;
-  for (const Unit &unit : list) {
-    found.push_back({unit.nodes.empty() ? 0 : unit.nodes.back(), unit.overwrites != none});
-    if (unit.overwrites == none)
-      for (uint32_t read : unit.reads)
-        lastReader[read] = std::max(lastReader[read], found.back().first);
+// Moves units that write more than they read, such as paddings, to their first readers, so that the larger values live
+// shorter.
+static void delayGrowth(const Analysis &facts, const std::vector<Unit> &list, std::vector<uint32_t> &positions) {
+  const auto bytesOf = [&](std::vector<uint32_t> values) {
+    std::ranges::sort(values);
+    values.erase(std::ranges::unique(values).begin(), values.end());
+    return std::accumulate(values.begin(), values.end(), int64_t{0},
+                           [&](int64_t sum, uint32_t value) { return sum + facts.sampleBytes(value); });
+  };
+  std::vector<uint32_t> order(list.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, std::ranges::greater(), [&](uint32_t i) { return std::pair(positions[i], i); });
+  std::vector<uint32_t> firstReader(facts.graph.value_count, none); // per value: its position
+  for (const uint32_t i : order) {
+    uint32_t first = none;
+    for (uint32_t written : list[i].writes)
+      first = std::min(first, firstReader[written]);
+    if (first != none && bytesOf(list[i].writes) > bytesOf(list[i].reads))
+      positions[i] = std::max(positions[i], first);
+    for (uint32_t read : list[i].reads)
+      firstReader[read] = std::min(firstReader[read], positions[i]);
   }
+}
+
+// Where each unit stands in the graph: at its last node, or later. An update in place stands behind the readers of what
+// it overwrites, so that none of them needs a copy of the old contents.
+static std::vector<std::pair<uint32_t, bool>> findPositions(const Analysis &facts, const std::vector<Unit> &list) {
+  std::vector<uint32_t> positions;
+  for (const Unit &unit : list)
+    positions.push_back(unit.nodes.empty() ? 0 : unit.nodes.back());
+  delayGrowth(facts, list, positions);
+  std::vector<uint32_t> lastReader(facts.graph.value_count); // per value: the position of its last reader
   for (size_t i = 0; i < list.size(); ++i)
-    if (list[i].overwrites != none)
-      found[i].first = std::max(found[i].first, lastReader[list[i].overwrites]);
+    if (list[i].overwrites == none)
+      for (uint32_t read : list[i].reads)
+        lastReader[read] = std::max(lastReader[read], positions[i]);
+  std::vector<std::pair<uint32_t, bool>> found;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const uint32_t overwritten = list[i].overwrites;
+    found.push_back(
+        {overwritten == none ? positions[i] : std::max(positions[i], lastReader[overwritten]), overwritten != none});
+  }
   return found;
 }
 
 // A topological order; of the units that are ready the first one in the graph comes next.
-static Result<void> sortUnits(std::vector<Unit> &list, size_t valueCount) {
-  std::vector<uint32_t> writer(valueCount, none);
+static Result<void> sortUnits(const Analysis &facts, std::vector<Unit> &list) {
+  std::vector<uint32_t> writer(facts.graph.value_count, none);
   for (uint32_t i = 0; i < list.size(); ++i)
     for (uint32_t written : list[i].writes)
       writer[written] = i;
@@ -238,7 +267,7 @@ static Result<void> sortUnits(std::vector<Unit> &list, size_t valueCount) {
     for (uint32_t source : sources)
       after[source].push_back(i), ++waiting[i];
   }
-  const std::vector<std::pair<uint32_t, bool>> position = positions(list, valueCount);
+  const std::vector<std::pair<uint32_t, bool>> position = findPositions(facts, list);
   using Entry = std::pair<std::pair<uint32_t, bool>, uint32_t>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
   auto push = [&](uint32_t i) { ready.push({position[i], i}); };
@@ -276,7 +305,7 @@ Result<Units> makeUnits(const Analysis &facts, Claims claims) {
       for (size_t i = 0, count = unit.reads.size(); i < count; ++i)
         if (const std::optional<View> &part = units.partOf[unit.reads[i]])
           unit.reads.push_back(part->base);
-    if (Result<void> result = sortUnits(*list, values); !result)
+    if (Result<void> result = sortUnits(facts, *list); !result)
       return result.error();
   }
   for (uint32_t i = 0; i < values; ++i)

@@ -195,7 +195,8 @@ uint32_t PlanMaker::addSpace(const std::string &device) {
   return static_cast<uint32_t>(plan->spaces.size() - 1);
 }
 
-std::vector<uint8_t> PlanMaker::graph(const std::vector<uint32_t> &inputs, size_t outputs) const {
+std::vector<uint8_t> PlanMaker::graph(const std::vector<uint32_t> &inputs, size_t outputs,
+                                      const std::vector<bool> &donated) const {
   struct Type {
     std::vector<int64_t> dims;
     std::vector<std::vector<MortiseExprStep>> programs;
@@ -245,6 +246,8 @@ std::vector<uint8_t> PlanMaker::graph(const std::vector<uint32_t> &inputs, size_
         values[i].flags = MORTISE_VALUE_CONSTANT;
       if (described.kind == plan::BufferKind::Input && plan->inputs[described.index]->constant)
         values[i].type = &constant.view;
+      if (i < donated.size() && donated[i])
+        values[i].flags = MORTISE_VALUE_DONATED;
     }
     pointers[i] = &values[i];
   }
@@ -287,6 +290,15 @@ uint32_t PlanMaker::region(std::vector<uint32_t> inputs, std::vector<uint32_t> o
   made->cost_ns = 10;
   plan->regions.push_back(std::move(made));
   return static_cast<uint32_t>(plan->regions.size() - 1);
+}
+
+uint32_t PlanMaker::regionThatMayOverwrite(std::vector<bool> donated, std::vector<uint32_t> inputs,
+                                           std::vector<uint32_t> outputs) {
+  plan->version = 2;
+  auto marked = graph(inputs, outputs.size(), donated);
+  const uint32_t made = region(std::move(inputs), std::move(outputs));
+  plan->regions[made]->graph = std::move(marked);
+  return made;
 }
 
 void PlanMaker::enqueue(uint32_t region) {

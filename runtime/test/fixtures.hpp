@@ -60,6 +60,9 @@ public:
   // A region with one node; returns its number.
   uint32_t region(std::vector<uint32_t> inputs, std::vector<uint32_t> outputs, const std::string &device = "fixture",
                   const std::string &plugin = "fixture");
+  // The same, and its graph marks these of its inputs, by position, as donated.
+  uint32_t regionThatMayOverwrite(std::vector<bool> donated, std::vector<uint32_t> inputs,
+                                  std::vector<uint32_t> outputs);
   void enqueue(uint32_t region);
   void copy(uint32_t source, uint32_t target);
 
@@ -71,7 +74,8 @@ private:
   uint32_t buffer(plan::BufferKind kind, uint32_t index, std::span<const Dim> extents);
   uint64_t elements() const; // for static extents
   std::vector<Dim> constantExtents() const { return plan->symbols.empty() ? extents : std::vector<Dim>{4096}; }
-  std::vector<uint8_t> graph(const std::vector<uint32_t> &inputs, size_t outputs) const;
+  std::vector<uint8_t> graph(const std::vector<uint32_t> &inputs, size_t outputs,
+                             const std::vector<bool> &donated = {}) const;
 
   std::vector<Dim> extents;
 };

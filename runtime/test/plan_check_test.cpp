@@ -116,6 +116,38 @@ TEST(PlanCheck, RefusesWritesToWhatIsNotDonated) {
   }
 }
 
+// a = x + w over the donated x's memory, y = a + w, where each region may overwrite its first input.
+TEST(PlanCheck, RegionsMayOverwriteWhatNothingReadsLater) {
+  const auto check = [](const std::function<void(PlanMaker &)> &change) {
+    PlanMaker maker({4, 4});
+    const uint32_t x = maker.donated(), w = maker.input(), y = maker.output(), a = maker.arena();
+    maker.enqueue(maker.regionThatMayOverwrite({true, false}, {x, w}, {a}));
+    maker.enqueue(maker.regionThatMayOverwrite({true, false}, {a, w}, {y}));
+    change(maker);
+    EXPECT_TRUE(checkPlan(*maker.plan));
+    std::vector<std::shared_ptr<const Graph>> graphs;
+    std::vector<const MortiseGraph *> views;
+    for (const auto &region : maker.plan->regions) {
+      auto graph = Graph::read(std::as_bytes(std::span(region->graph)));
+      EXPECT_TRUE(graph);
+      views.push_back(&graphs.emplace_back(*graph)->view());
+    }
+    const auto checked = checkDonations(*maker.plan, views);
+    return checked ? std::string() : checked.error().message;
+  };
+  EXPECT_EQ(check([](PlanMaker &) {}), "");
+  EXPECT_EQ(check([](PlanMaker &maker) { maker.copy(1, 0), maker.copy(0, 2); }), "") << "it is written again first";
+  EXPECT_THAT(check([](PlanMaker &maker) { maker.copy(0, 2); }), HasSubstr("step 2 reads buffer 0, which a region"));
+  EXPECT_THAT(check([](PlanMaker &maker) { maker.enqueue(maker.region({3, 1}, {2})); }),
+              HasSubstr("step 2 reads buffer 3, which a region before it may overwrite"));
+  EXPECT_THAT(check([](PlanMaker &maker) { maker.plan->inputs[0]->donated = false; }),
+              HasSubstr("lets its region overwrite buffer 0, which is neither an arena's nor a donated input's"));
+  EXPECT_THAT(check([](PlanMaker &maker) { maker.plan->regions[1]->outputs = {3}, maker.copy(3, 2); }),
+              HasSubstr("in whose memory another of its values lies"));
+  EXPECT_THAT(check([](PlanMaker &maker) { maker.plan->regions[1]->inputs = {3, 3}; }),
+              HasSubstr("in whose memory another of its values lies"));
+}
+
 TEST(PlanCheck, SizesOfOddTypes) {
   plan::TensorTypeT type;
   type.dtype = MORTISE_I4;

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <list>
@@ -162,6 +163,17 @@ PlanMaker overwrites(const std::vector<int64_t> &dims, const std::string &plugin
   return maker;
 }
 
+// y = (x + w) + w, where the first region, of `twins`, may overwrite the donated x.
+PlanMaker mayOverwrite(const std::vector<int64_t> &dims, bool mayOverwrite) {
+  PlanMaker maker(dims);
+  const uint32_t x = maker.donated(), w = maker.input(), y = maker.output(), a = maker.arena();
+  maker.enqueue(maker.regionThatMayOverwrite({mayOverwrite, false}, {x, w}, {a}));
+  maker.plan->regions[0]->plugin = "twins";
+  maker.plan->regions[0]->device = "twins:0";
+  maker.enqueue(maker.region({a, w}, {y}));
+  return maker;
+}
+
 TEST_F(Refusal, ADonatedInputIsTakenAgainWhereACopyWasOverwritten) {
   setenv("MORTISE_TEST_CRASH", "enqueue abort", 1);
   setenv("MORTISE_ISOLATE", "fixture", 1);
@@ -175,9 +187,10 @@ TEST_F(Refusal, ADonatedInputIsTakenAgainWhereACopyWasOverwritten) {
     auto program = load(overwrites(dims, "fixture", "fixture"));
     ASSERT_TRUE(program);
     placeAgain(*program, {overwrites(dims, "twins", "twins:0")});
-    std::vector<float> x(12, 1), w(12, 10);
-    Tensor inputs[] = {tensorOf(x, dims), tensorOf(w, dims)};
-    inputs[0].strides = strides;
+    alignas(64) float x[12];
+    std::ranges::fill(x, 1.0f);
+    std::vector<float> w(12, 10);
+    const Tensor inputs[] = {{x, MORTISE_F32, 2, dims.data(), strides}, tensorOf(w, dims)};
     const Tensor output = tensorOf(y, dims);
     const auto done = program->run(inputs, {&output, 1});
     if (!strides) {
@@ -190,6 +203,31 @@ TEST_F(Refusal, ADonatedInputIsTakenAgainWhereACopyWasOverwritten) {
     }
     EXPECT_THAT(y, Each(20.0f));
     EXPECT_THAT(reasons, Each(HasSubstr("was ended by SIGABRT in enqueue")));
+  }
+  for (const char *variable : {"MORTISE_TEST_CRASH", "MORTISE_ISOLATE", "MORTISE_LOG_LEVEL"})
+    unsetenv(variable);
+}
+
+TEST_F(Refusal, ACallIsNotRepeatedWhereARegionMayHaveOverwrittenADonatedInput) {
+  setenv("MORTISE_TEST_CRASH", "enqueue abort", 1);
+  setenv("MORTISE_ISOLATE", "fixture", 1);
+  setenv("MORTISE_LOG_LEVEL", "off", 1);
+  for (const bool overwritten : {true, false}) {
+    Folder own;
+    const std::string crashes = own.add("crashes"), twins = own.add("twins", Folder::manifestFor("twins"));
+    registry = loadFrom(crashes + ":" + twins);
+    ASSERT_TRUE(registry->rejected().empty()) << registry->rejected()[0].error.message;
+    auto program = load(mayOverwrite(dims, overwritten));
+    ASSERT_TRUE(program);
+    placeAgain(*program, {overwrites(dims, "twins", "twins:0")});
+    alignas(64) float x[12];
+    std::ranges::fill(x, 1.0f);
+    std::vector<float> w(12, 10);
+    const Tensor inputs[] = {{x, MORTISE_F32, 2, dims.data(), nullptr}, tensorOf(w, dims)}, output = tensorOf(y, dims);
+    const auto done = program->run(inputs, {&output, 1});
+    EXPECT_EQ(bool(done), !overwritten);
+    if (!done)
+      EXPECT_EQ(done.error().code, MORTISE_DEVICE_LOST) << done.error().message;
   }
   for (const char *variable : {"MORTISE_TEST_CRASH", "MORTISE_ISOLATE", "MORTISE_LOG_LEVEL"})
     unsetenv(variable);

@@ -313,6 +313,20 @@ TEST(Layers, ThatReadTwoBack) {
       true);
 }
 
+// Which inputs are donated makes no difference to what is decided for one layer.
+TEST(Layers, ThatReadDonatedInputs) {
+  compare(
+      [](Network &net) {
+        ValueId x = net.input(MORTISE_F32, {2, 5, width}, MORTISE_VALUE_DONATED);
+        for (int i = 0; i < 10; ++i) {
+          const uint32_t flags = i % 3 ? 0 : MORTISE_VALUE_DONATED;
+          x = layer(net, net.op("add", {x, net.input(MORTISE_F32, {2, 5, width}, flags)}), 2, 5);
+        }
+        net.output(x);
+      },
+      true);
+}
+
 TEST(Layers, OfSymbolicExtents) {
   auto made = checkShapes(
       [](Network &net, int64_t batch, int64_t tokens) {

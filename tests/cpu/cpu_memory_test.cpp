@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <random>
 #include <string>
 
 namespace mortise::test {
@@ -183,6 +184,145 @@ TEST(Workspace, NotAnOutputThatOverwritesAState) {
   net.output(net.op("add", {net.linear(x, net.weight({4096, 256})), state}), 0);
   net.output(net.op("neg", {state}));
   ASSERT_TRUE(check(net));
+}
+
+// What a pass over rows has read it may overwrite.
+TEST(Workspace, RowsAreWrittenOverWhatDies) {
+  for (const char *norm : {"softmax", "scaled"}) {
+    for (const int64_t width : {256, 48, 7}) { // 7: the last vector is partial, or overlaps its neighbour
+      Network net;
+      const int64_t rows = (32 << 10) / width;
+      const ValueId x = net.linear(net.input(MORTISE_F32, {rows, width}), net.weight({width, width}));
+      ValueId y = net.op("softmax", {x}, {integer("axis", 1)});
+      if (std::string_view(norm) == "scaled") { // by a sum that is an output, too
+        const ValueId sum = net.op("reduce_sum", {net.op("mul", {x, x})}, {ints("axes", {1})});
+        net.output(sum);
+        y = net.op("mul", {x, net.broadcast(net.op("rsqrt", {sum}), {rows, width}, {0})});
+      }
+      net.output(net.linear(y, net.weight({16, width})));
+      auto compiled = check(net);
+      ASSERT_TRUE(compiled);
+      const size_t block = static_cast<size_t>(rows * width) * sizeof(float);
+      if (width % 16 == 0)
+        EXPECT_LT(compiled->workspaceBytes(), block + block / 2) << norm << width << "\n" << compiled->text();
+    }
+  }
+}
+
+// A value per channel of images, as batch norm in training computes it.
+TEST(Workspace, ChannelsAreWrittenOverWhatDies) {
+  Network net;
+  const ValueId x = net.op("sin", {net.input(MORTISE_F32, {8, 16, 32, 32})}),
+                mean =
+                    net.op("mul", {net.op("reduce_sum", {x}, {ints("axes", {0, 2, 3})}), net.splat(1.0 / 8192, {16})}),
+                centred = net.op("sub", {x, net.broadcast(mean, {8, 16, 32, 32}, {1})});
+  net.output(net.convolution(centred, net.weight({4, 16, 3, 3}), {1, 1}, {1, 1}));
+  ASSERT_TRUE(check(net));
+}
+
+// Two sums of the same value, of which only one is over its own elements.
+TEST(Workspace, NotOverWhatOtherRowsRead) {
+  Network net;
+  const ValueId x = net.linear(net.input(MORTISE_F32, {256, 256}), net.weight({256, 256})),
+                sum = net.op("reduce_sum", {x}, {ints("axes", {1})}),
+                turned = net.op("add", {x, net.transpose(x, {1, 0})});
+  net.output(net.linear(net.op("mul", {turned, net.broadcast(sum, {256, 256}, {0})}), net.weight({16, 256})));
+  ASSERT_TRUE(check(net));
+}
+
+// The larger value is made when it is read, and not where it stands in the graph.
+TEST(Workspace, WhatWritesMoreThanItReadsRunsLate) {
+  Network net;
+  const ValueId x = net.input(MORTISE_F32, {256, 64}), small = net.op("sin", {x}),
+                large = net.op("concatenate", {small, small, small, small}, {integer("axis", 0)});
+  ValueId y = net.input(MORTISE_F32, {1024, 64});
+  for (int i = 0; i < 4; ++i)
+    y = net.op("sin", {net.linear(y, net.weight({64, 64}))});
+  net.output(net.op("add", {net.linear(y, net.weight({16, 64})), net.linear(large, net.weight({16, 64}))}));
+  auto compiled = check(net);
+  ASSERT_TRUE(compiled);
+  EXPECT_LT(compiled->workspaceBytes(), 5 * 1024 * 64 * sizeof(float) / 2) << compiled->text();
+}
+
+TEST(Donated, InputsAreWorkspaceOnceNothingReadsThem) {
+  size_t bytes[2];
+  for (const bool donated : {false, true}) {
+    Network net;
+    const std::vector<int64_t> dims{512, 128};
+    ValueId x = net.input(MORTISE_F32, dims, donated ? MORTISE_VALUE_DONATED : 0);
+    for (int i = 0; i < 4; ++i)
+      x = net.op("sin", {net.op("mul", {net.linear(x, net.weight({128, 128})), net.splat(1.0 / 16, dims)})});
+    net.output(net.linear(x, net.weight({16, 128})));
+    auto compiled = check(net);
+    ASSERT_TRUE(compiled);
+    bytes[donated] = compiled->workspaceBytes();
+  }
+  EXPECT_LE(bytes[true] + 512 * 128 * sizeof(float), bytes[false]);
+}
+
+// The input is read by the last step: nothing may lie in it before.
+TEST(Donated, NotWhileTheyAreRead) {
+  Network net;
+  const std::vector<int64_t> dims{512, 128};
+  const ValueId x = net.input(MORTISE_F32, dims, MORTISE_VALUE_DONATED);
+  ValueId y = x;
+  for (int i = 0; i < 3; ++i)
+    y = net.op("sin", {net.op("mul", {net.linear(y, net.weight({128, 128})), net.splat(1.0 / 16, dims)})});
+  net.output(net.linear(net.op("mul", {x, y}), net.weight({16, 128})));
+  net.output(net.reshape(x, {128, 512}));
+  ASSERT_TRUE(check(net));
+}
+
+TEST(Donated, ForAllValuesOfSymbols) {
+  const auto build = [](Network &net, int64_t batch, int64_t tokens) {
+    ValueId x = net.input(MORTISE_F32, {batch, tokens, 32}, MORTISE_VALUE_DONATED);
+    for (int i = 0; i < 3; ++i)
+      x = net.op("sin", {net.linear(x, net.weight({32, 32}))});
+    net.output(net.linear(x, net.weight({300, 32})));
+  };
+  ASSERT_TRUE(checkShapes(build, {{2, 2}, {3, 400}, {2, 65}, {20, 129}}));
+}
+
+// Values of 128 KiB, of which any may die anywhere.
+TEST(Donated, RandomPrograms) {
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    const auto below = [&](size_t count) { return random() % count; };
+    const std::vector<int64_t> dims{512, 64};
+    Network net;
+    std::vector<ValueId> values;
+    for (size_t i = 2 + below(4); i > 0; --i)
+      values.push_back(net.input(MORTISE_F32, dims, below(4) ? uint32_t(MORTISE_VALUE_DONATED) : 0u));
+    const auto some = [&] { return values[values.size() - 1 - below(std::min<size_t>(values.size(), 4))]; };
+    for (size_t left = 6 + below(8); left > 0; --left) {
+      const ValueId x = some();
+      switch (below(6)) {
+      case 0:
+        values.push_back(net.op("sin", {x}));
+        break;
+      case 1:
+        values.push_back(net.op("sub", {x, some()}));
+        break;
+      case 2:
+        values.push_back(net.op("softmax", {x}, {integer("axis", 1)}));
+        break;
+      case 3:
+        values.push_back(net.op("sub", {x, net.broadcast(net.op("reduce_max", {x}, {ints("axes", {0})}), dims, {1})}));
+        break;
+      case 4:
+        values.push_back(net.reshape(net.transpose(x, {1, 0}), dims));
+        break;
+      default:
+        values.push_back(net.op("mul", {net.linear(x, net.weight({64, 64})), net.splat(1.0 / 8, dims)}));
+      }
+      if (below(6) == 0)
+        net.output(values.back());
+    }
+    net.output(values.back());
+    net.output(net.op("reduce_sum", {some()}, {ints("axes", {0})}));
+    ASSERT_TRUE(check(net));
+  }
 }
 
 TEST(Workspace, ForAllValuesOfSymbols) {

@@ -391,7 +391,9 @@ namespace {
 // Inputs and outputs of a graph with static shapes, once for the kernel and once for the interpreter.
 struct Buffers {
   Buffers(const MortiseGraph &view, const Fill &fill);
+  void lend(); // donated inputs with their contents, because runs may have overwritten them
   std::vector<std::vector<std::byte>> inputs, expectedState, outputs, expected;
+  std::vector<std::vector<std::byte>> lent; // aligned copies of donated inputs; empty for others
   std::vector<const void *> bound, passed, reference;
   std::vector<void *> out, want;
 };
@@ -399,14 +401,18 @@ struct Buffers {
 
 Buffers::Buffers(const MortiseGraph &view, const Fill &fill)
     : inputs(view.input_count), expectedState(view.input_count), outputs(view.output_count),
-      expected(view.output_count), bound(view.input_count), passed(view.input_count), reference(view.input_count),
-      out(view.output_count), want(view.output_count) {
+      expected(view.output_count), lent(view.input_count), bound(view.input_count), passed(view.input_count),
+      reference(view.input_count), out(view.output_count), want(view.output_count) {
   for (size_t i = 0; i < view.input_count; ++i) {
     inputs[i].resize(byteSize(*view.inputs[i]->type));
     fill(*view.inputs[i], i, inputs[i]);
     expectedState[i] = inputs[i];
     bool constant = view.inputs[i]->flags & MORTISE_VALUE_CONSTANT;
     (constant ? bound : passed)[i] = inputs[i].data();
+    if (view.inputs[i]->flags & MORTISE_VALUE_DONATED) {
+      lent[i].resize(inputs[i].size() + 64);
+      passed[i] = &lent[i][(64 - reinterpret_cast<uintptr_t>(lent[i].data()) % 64) % 64];
+    }
     reference[i] = expectedState[i].data();
   }
   for (size_t i = 0; i < view.output_count; ++i) {
@@ -420,6 +426,12 @@ Buffers::Buffers(const MortiseGraph &view, const Fill &fill)
         want[i] = expectedState[view.aliases[k]->input].data();
       }
   }
+}
+
+void Buffers::lend() {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!lent[i].empty())
+      std::ranges::copy(inputs[i], static_cast<std::byte *>(const_cast<void *>(passed[i])));
 }
 
 // Compares output by output.
@@ -452,6 +464,7 @@ static bool runAndCompare(Compiled &compiled, const MortiseGraph &view, Buffers 
   for (int round = 0; round < 2; ++round) { // the second round uses the state of the first
     std::vector<uint64_t> times(compiled.steps().size() + 1);
     const std::vector<std::vector<std::byte>> before = buffers.expectedState;
+    buffers.lend();
     Result<void> run = compiled.run(buffers.passed, buffers.out, round ? times.data() : nullptr);
     EXPECT_EQ(times.back(), 0u) << "a time for a step that is none";
     Result<void> interpreted = reference::interpret(view, buffers.reference, buffers.want);
@@ -463,6 +476,9 @@ static bool runAndCompare(Compiled &compiled, const MortiseGraph &view, Buffers 
     for (const std::vector<std::byte> &input : before)
       inputs.push_back(input.data());
     compareOutputs(compiled, view, buffers, inputs, how, round);
+    for (size_t i = 0; i < view.input_count; ++i)
+      if (!(view.inputs[i]->flags & MORTISE_VALUE_STATE))
+        EXPECT_TRUE(buffers.inputs[i] == before[i]) << "input " << i << " was overwritten";
     continueFromKernelState(view, buffers);
   }
   return true;

@@ -11,6 +11,7 @@
 
 #include <mortise/graph.hpp>
 #include <mortise/passes/prices.hpp>
+#include <mortise/portable/graph.hpp>
 #include <mortise/runtime/device_memory.hpp>
 #include <mortise/runtime/plan_generated.h>
 
@@ -445,6 +446,31 @@ TEST(Strict, WhatItCannotCompileRunsElsewhere) {
   EXPECT_EQ(alone.error().code, MORTISE_UNSUPPORTED);
   EXPECT_THAT(alone.error().message,
               AllOf(HasSubstr("mortise.tanh"), HasSubstr("`cannot` excludes"), Not(HasSubstr("mortise.exp"))));
+}
+
+// neg(abs(x)) - abs(x), in turn on two devices that overwrite what they may.
+std::shared_ptr<const Graph> readTwice() {
+  Network net;
+  const ValueId x = net.input(MORTISE_F32, {64}), a = net.op("abs", {x}), b = net.op("neg", {a});
+  net.output(net.op("sub", {b, a}));
+  return net.finish();
+}
+const char *const inTurn = "op=abs device=strict:0; op=neg device=strict:1; op=sub device=strict:0";
+
+TEST(Strict, RegionsOverwriteWhatNothingReadsLater) {
+  configureStrict("delay_us=200");
+  EXPECT_EQ(runStrict(*readTwice(), {.devices = "strict:0,strict:1", .place = inTurn, .count = 3}).text(), "");
+  const MortiseOption options[] = {{"device", "strict:0,strict:1"}, {"place", inTurn}};
+  const auto compiled = must(tool::compile(*readTwice(), *strictRegistry(), must(runtime::Config::read(options))));
+  std::vector<std::vector<bool>> donated;
+  for (const auto &region : compiled.plan->regions) {
+    const auto graph = must(Graph::read(std::as_bytes(std::span(region->graph))));
+    auto &marks = donated.emplace_back();
+    for (size_t i = 0; i < graph->view().input_count; ++i)
+      marks.push_back(graph->view().inputs[i]->flags & MORTISE_VALUE_DONATED);
+  }
+  // The copy of x; not the copy of a, which is still to be read on strict:0; a and the copy of b.
+  EXPECT_THAT(donated, ElementsAre(ElementsAre(true), ElementsAre(false), ElementsAre(true, true)));
 }
 
 // Every wait, and every event, is needed: without it the checker finds a race, or an output is wrong.

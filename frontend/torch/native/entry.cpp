@@ -74,7 +74,7 @@ PyObject *callEntry(PyObject *self, PyObject *arguments, PyObject *) {
     Ref results(runProgram(program.get(), list));
     if (!results)
       return afterError(self, list);
-    if (PyList_Check(results.get())) // otherwise the number of a constant that has to be bound again
+    if (PyList_Check(results.get())) // otherwise the number of an input with which the program cannot run
       return results.release();
   }
   return PyObject_CallFunctionObjArgs(entry->call, self, list, nullptr);

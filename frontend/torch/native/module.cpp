@@ -49,11 +49,11 @@ static bool readExchange(PyObject *capsule) {
 
 static PyObject *setup(PyObject *, PyObject *arguments) {
   PyObject *capsule, *makeHandle, *probe;
-  PyObject **objects[] = {&helpers.errorClass,   &helpers.tensorType,      &helpers.versionDescriptor,
-                          &helpers.emptyStrided, &helpers.asStrided,       &helpers.dense,
-                          &helpers.copyBack,     &helpers.incrementVersion};
-  if (!PyArg_ParseTuple(arguments, "OOOOOOOOOOO:setup", &capsule, objects[0], objects[1], objects[2], objects[3],
-                        objects[4], objects[5], objects[6], objects[7], &makeHandle, &probe))
+  PyObject **objects[] = {&helpers.errorClass,   &helpers.tensorType,       &helpers.versionDescriptor,
+                          &helpers.emptyStrided, &helpers.asStrided,        &helpers.dense,
+                          &helpers.copyBack,     &helpers.incrementVersion, &helpers.shared};
+  if (!PyArg_ParseTuple(arguments, "OOOOOOOOOOOO:setup", &capsule, objects[0], objects[1], objects[2], objects[3],
+                        objects[4], objects[5], objects[6], objects[7], objects[8], &makeHandle, &probe))
     return nullptr;
   for (PyObject **object : objects)
     Py_INCREF(*object);

@@ -18,7 +18,9 @@
 namespace mortise::torch_door {
 namespace {
 
-enum class Role : int { Plain = 0, Constant = 1, State = 2 };
+enum class Role : int { Plain = 0, Constant = 1, State = 2, Donated = 3 };
+
+constexpr size_t donatedAlignment = 64; // as mortise_program_run_pointers has it
 
 struct Input {
   Py_ssize_t argument; // position in the call's list; -1 for a tensor that the graph holds
@@ -79,6 +81,8 @@ struct Binding {
   std::shared_ptr<Shared> shared;
   std::vector<Input> inputs;
   std::vector<size_t> perCall; // the numbers of those that are not constant
+  std::vector<size_t> donated; // the numbers of those that the program may overwrite
+  Ref donatedArguments;        // their positions, as a tuple
   std::vector<Output> outputs;
   std::vector<Result> results;
   std::vector<int64_t> symbols; // in the order in which the builder made the symbols
@@ -206,8 +210,8 @@ private:
 
   PyObject *argument(Py_ssize_t i) { return PyList_GetItem(arguments, i); } // borrowed
 
-  // `stale`: the number of an input whose bound constant is not the tensor that the caller passes, or the number of
-  // inputs when nothing is bound; -1 otherwise.
+  // `stale`: the number of an input whose bound constant is not the tensor that the caller passes, or of a donated one
+  // that must not be overwritten; the number of inputs when nothing is bound; -1 otherwise.
   bool readInputs(Py_ssize_t &stale) {
     if (!shared.bound) {
       stale = static_cast<Py_ssize_t>(binding.inputs.size());
@@ -240,7 +244,21 @@ private:
       if (!checkIndices(frame->pointers[i], input))
         return false;
     }
-    return true;
+    return binding.donated.empty() || findShared(stale);
+  }
+
+  // `stale`: the number of a donated input that the call does not hold alone, or that is not aligned as programs want.
+  bool findShared(Py_ssize_t &stale) {
+    for (const size_t i : binding.donated)
+      if (reinterpret_cast<uintptr_t>(frame->pointers[i]) % donatedAlignment != 0) {
+        stale = static_cast<Py_ssize_t>(i);
+        return true;
+      }
+    const Ref found(PyObject_CallFunctionObjArgs(helpers.shared, arguments, binding.donatedArguments.get(), nullptr));
+    const Py_ssize_t number = found ? PyLong_AsSsize_t(found.get()) : -1;
+    if (number >= 0)
+      stale = static_cast<Py_ssize_t>(binding.donated[static_cast<size_t>(number)]);
+    return !PyErr_Occurred();
   }
 
   bool allocateOutputs() {
@@ -400,8 +418,14 @@ bool configureInputs(Binding &binding, PyObject *inputs) {
       binding.lies(input.place);
       binding.perCall.push_back(binding.inputs.size());
     }
+    if (input.role == Role::Donated)
+      binding.donated.push_back(binding.inputs.size());
     binding.inputs.push_back(std::move(input));
   }
+  binding.donatedArguments = Ref(PyTuple_New(static_cast<Py_ssize_t>(binding.donated.size())));
+  for (size_t n = 0; binding.donatedArguments && n < binding.donated.size(); ++n)
+    PyTuple_SetItem(binding.donatedArguments.get(), static_cast<Py_ssize_t>(n),
+                    PyLong_FromSsize_t(binding.inputs[binding.donated[n]].argument));
   return !PyErr_Occurred();
 }
 
@@ -552,7 +576,8 @@ PyMethodDef methods[] = {
      "signature(inputs, outputs, results, symbols) -> the program for these numbers, to bind and run"},
     {"bind", programBind, METH_VARARGS, "bind(sources, memory, tensors, versions): packs constants"},
     {"invalidate", programInvalidate, METH_NOARGS, "The next call binds again."},
-    {"run", programRun, METH_O, "run(arguments) -> results, or the number of a stale constant"},
+    {"run", programRun, METH_O,
+     "run(arguments) -> results, or the number of a stale constant or a shared donated input"},
     {"profile", programProfile, METH_O, "run with a clock per step"},
     {"report", programReport, METH_NOARGS, "JSON: placement, refusals, times."},
     {}};

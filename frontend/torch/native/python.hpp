@@ -43,6 +43,7 @@ struct Helpers {
   PyObject *dense = nullptr;            // (tensor, size, stride) -> a copy with these strides
   PyObject *copyBack = nullptr;         // (tensor, copy)
   PyObject *incrementVersion = nullptr; // (tuple of tensors)
+  PyObject *shared = nullptr;           // torch_mortise/donation.py: shared(arguments, positions)
   const dlpack::ExchangeApi *exchange = nullptr;
 };
 extern Helpers helpers;
@@ -73,7 +74,7 @@ PyObject *addExtents(PyObject *module);
 PyObject *addRepeats(PyObject *module);
 PyObject *placeOf(PyObject *module, PyObject *tensor);
 PyObject *versionsOf(PyObject *module, PyObject *tensors);
-// Results, a stale constant's number, or NULL with a Python error. `program`: a Program.
+// Results, the number of an input with which it cannot run, or NULL with a Python error. `program`: a Program.
 PyObject *runProgram(PyObject *program, PyObject *arguments);
 PyObject *wrapProgram(MortiseProgram *program, PyObject *session);
 

@@ -37,6 +37,8 @@ def _load():
             f"expected libmortise and the extension _native beside torch_mortise, found: {error}; "
             "build them with ./dev build, or reinstall the package",
         ) from error
+    from .donation import shared  # whose module needs this one
+
     release = tuple(int(part) for part in torch.__version__.split(".")[:2])
     expected = f"torch {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}"
     if release < OLDEST or not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
@@ -53,6 +55,7 @@ def _load():
         _dense,
         _copy_back,
         torch.autograd.graph.increment_version,
+        shared,
         getattr(getattr(torch._C, "_aoti", None), "unsafe_alloc_void_ptr_from_tensor", None),
         torch.zeros(1),
     )

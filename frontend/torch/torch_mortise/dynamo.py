@@ -13,7 +13,7 @@ from torch._functorch._aot_autograd.schemas import SubclassCreationMeta
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.utils.checkpoint import CheckpointPolicy
 
-from . import _library, region, report, saved, sizes
+from . import _library, donation, region, report, saved, sizes
 from . import options as door_options
 from .graph import CompiledGraph, is_real
 from .importer.decompositions import table as decompositions
@@ -33,10 +33,11 @@ def divide(joint, *arguments, **keywords):
         return min_cut_rematerialization_partition(joint, *arguments, **keywords)
 
 
-def compile_training(own, name, module, _):
+def compile_training(own, name, is_backward, module, _):
     """A forward or backward graph. Nothing in it is constant: optimisers change the weights between calls."""
     started = time.perf_counter()
-    graph = CompiledGraph(module, name, (), own)
+    context = torch._guards.TracingContext.try_get() if is_backward else None
+    graph = CompiledGraph(module, name, (), own, donation.take(context.fw_metadata) if context else ())
     report.compiled(graph)
     graph.wall_s = time.perf_counter() - started
     return graph.entry()
@@ -126,8 +127,8 @@ def backend(module, inputs, *, mode=None, options=None):
     entries = []
     is_saved, sharded = saved.wanted(), is_sharded(module)
     compiler = aot_autograd(
-        fw_compiler=functools.partial(compile_training, own, f"{name}_forward"),
-        bw_compiler=functools.partial(compile_training, own, f"{name}_backward"),
+        fw_compiler=functools.partial(compile_training, own, f"{name}_forward", False),
+        bw_compiler=functools.partial(compile_training, own, f"{name}_backward", True),
         inference_compiler=functools.partial(
             compile_inference, own, name, inputs, time.perf_counter() - started, entries, is_saved, sharded
         ),

@@ -16,10 +16,25 @@ import torch.fx
 from torch._guards import detect_fake_mode
 from torch.autograd import profiler
 
-from . import _library, collectives, complex_pairs, control_flow, dtypes, fallback, places, progress, repeats, report, sizes, subgraphs
+from . import (
+    _library,
+    collectives,
+    complex_pairs,
+    control_flow,
+    donation,
+    dtypes,
+    fallback,
+    places,
+    progress,
+    repeats,
+    report,
+    sizes,
+    subgraphs,
+)
 from .errors import INTERNAL, UNSUPPORTED, MortiseError
 from .extents import NeedsNumbers
 from .importer import HANDLERS, by_design, vendor
+from .layout import memory_of
 from .partition import Partition, is_operator, is_tensor
 from .region import NoProgram, Region, roles
 from .region_import import NodeUnsupported
@@ -46,8 +61,8 @@ def give_values(nodes):
 class CompiledGraph:
     """What became of a graph. `entry()` is what PyTorch calls."""
 
-    def __init__(self, module, name, static_inputs, own):
-        """`own`: the Options (options.py)."""
+    def __init__(self, module, name, static_inputs, own, donated=()):
+        """`own`: the Options (options.py). `donated`: positions of arguments that a call may overwrite (donation.py)."""
         self.module, self.name, self.own, self.options = module, name, own, own.session
         self.notes = []  # of the whole graph; regions have their own
         subgraphs.inline(module)
@@ -65,6 +80,7 @@ class CompiledGraph:
         mutated = {target for target, _ in self.mutations.values()}
         self.constants = {self.placeholders[i] for i in static_inputs if i < len(self.placeholders)} - mutated
         self.constants = {n for n in self.constants if isinstance(n.meta.get("val"), torch.Tensor)}
+        self.donated = donation.worthwhile(self.placeholders, donated) - mutated
         self.of_data = of_data(nodes)
         # The nodes that programs or eager compute, in order.
         self.computed = dict.fromkeys(
@@ -307,12 +323,12 @@ class CompiledGraph:
         self.reasons[source] = reason
         self.spread_to_getitem()
 
-    def region(self, name, nodes, arguments, read, wanted, states):
+    def region(self, name, nodes, arguments, read, wanted, states, donated=frozenset()):
         has_own = any(n in self.of_data for n in nodes)
         key = Key(arguments, needed_symbols([*arguments, *nodes], wanted)) if has_own else self.key
         own = self.constants, key, self.attributes, self.options, self.own.specialize_limit
         runs = [] if not self.own.repeat_layers else self.runs if len(nodes) == len(self.computed) else None
-        made = Region(name, nodes, arguments, read, wanted, states, *own, runs)
+        made = Region(name, nodes, arguments, read, wanted, states, *own, runs, donated)
         self.regions.append(made)
         return made
 
@@ -326,7 +342,9 @@ class CompiledGraph:
         outputs = [self.mutations[n][0] if n in self.mutations else n for n in self.outputs]
         states = dict(self.mutations.values())
         read = [n for n in [*self.placeholders, *self.attributes] if any(u in self.computed or u in self.mutations for u in n.users)]
-        self.whole = self.region(self.name, nodes, self.placeholders, read, outputs, states)
+        # With several programs and pieces in eager, the call itself holds the arguments, too, and may have to be repeated.
+        donated = self.donated - {memory_of(n) for n in outputs if isinstance(n, torch.fx.Node)}
+        self.whole = self.region(self.name, nodes, self.placeholders, read, outputs, states, donated)
 
     def prepare_steps(self):
         """Makes the alternating programs and eager pieces, which exchange values through an environment of node -> value. A step is (what

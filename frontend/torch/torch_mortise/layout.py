@@ -56,6 +56,13 @@ def inverse(order):
     return tuple(result)
 
 
+def memory_of(node):
+    """The node in whose memory this node's result lies."""
+    while (source := view_source(node, strided=True)) is not None:
+        node = source
+    return node
+
+
 def view_source(node, strided=False):
     """The operand whose memory this node's result is a view of; None if the result has memory of its own. `strided`: results of as_strided
     count as views."""

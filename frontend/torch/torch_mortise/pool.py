@@ -139,6 +139,11 @@ class Pool:
             del self.sizes[block.bytes]
         self.bytes -= block.bytes
 
+    def holds(self, storage):
+        """Whether the storage is one of a block."""
+        with self.lock:
+            return any([block.storage is storage for block in self.sizes.get(storage.nbytes(), {}).values()])
+
     def idle(self):
         return sum([block.bytes for block in list(self.blocks.values()) if block.is_idle()])
 

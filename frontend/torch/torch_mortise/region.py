@@ -18,7 +18,7 @@ import torch
 import torch.fx
 from torch.autograd import profiler
 
-from . import _library, places, pool, repeats
+from . import _library, donation, places, pool, repeats
 from .errors import UNSUPPORTED, MortiseError, Refusal
 from .extents import NeedsNumbers, at
 from .fallback import site
@@ -79,7 +79,7 @@ class Specialisation:
     """A region compiled for one set of symbol values, or for all of them (`key` is None)."""
 
     def __init__(self, region, key):
-        self.key, self.storages, self.input_count, self.sources = key, set(), 0, None
+        self.key, self.storages, self.input_count, self.sources, self.donated = key, set(), 0, None, {}
         self.options = region.options
         # bind_s: what the last call that found its weights unbound spent on binding them, or on waiting for that
         self.record = record = {"import_s": 0.0, "compile_s": 0.0, "bind_s": 0.0, "binds": 0, "late_s": 0.0}
@@ -116,6 +116,7 @@ class Specialisation:
             raise
         record["compile_s"] = time.perf_counter() - started
         self.input_count = len(importer.inputs)
+        self.donated = {importer.input_numbers[node]: node for node in region.donated}
         self.constants = [
             (number, node, *importer.inputs[number]) for node, number in importer.input_numbers.items() if importer.inputs[number][1] == 1
         ]
@@ -186,9 +187,12 @@ def roles(constants, attributes, states):
 class Region:
     """`nodes`: what is computed, in order; `arguments`: the nodes whose values a call passes; `read`: the nodes from outside that `nodes`
     or `states` read; `wanted`: the nodes whose values it returns; `states`: {argument: the node whose value is written into its memory};
-    `runs`: the equal layers among `nodes` (repeats.find), None when they are not known yet."""
+    `runs`: the equal layers among `nodes` (repeats.find), None when they are not known yet; `donated`: arguments that a call may overwrite
+    if it holds them alone."""
 
-    def __init__(self, name, nodes, arguments, read, wanted, states, constants, key, attributes, options, limit, runs=None):
+    def __init__(
+        self, name, nodes, arguments, read, wanted, states, constants, key, attributes, options, limit, runs=None, donated=frozenset()
+    ):
         self.runs = runs
         self.name, self.nodes, self.wanted, self.states = name, nodes, wanted, states
         self.position = {node: i for i, node in enumerate(arguments)}
@@ -204,6 +208,7 @@ class Region:
         self.literals = [n for n in tensors if n in attributes and attributes[n].numel() <= LITERAL_ELEMENTS]
         self.inputs = [n for n in tensors if n not in self.literals]
         self.constants = {n for n in self.inputs if n in constants and n not in states} | {n for n in self.inputs if n in attributes}
+        self.donated = {n for n in self.inputs if n in donated} - self.constants - states.keys()
         regions.add(self)
 
     def equal_layers(self):
@@ -322,7 +327,24 @@ class Region:
                 if not key:
                     self.last = program
                 return result
-            found = self.rebind(found, arguments, result, binds, key)  # a constant, by number, that is not the one bound
+            # The number of a constant that is not the one bound, or of a donated input that the call does not hold alone.
+            if result in found.donated:
+                found = self.keep(found, arguments, result, key)
+            else:
+                found = self.rebind(found, arguments, result, binds, key)
+
+    def keep(self, found, arguments, number, key):
+        """A specialisation that does not overwrite the arguments which something else may read: this one, and others like it."""
+        with self.lock:
+            held = {node for node in self.donated if donation.shared(arguments, (self.position[node],)) >= 0} | {found.donated[number]}
+            if held & self.donated:
+                names = ", ".join(sorted(node.name for node in held))
+                self.notes.append(f"something else may read these saved tensors, which keep their contents from now on: {names}")
+                log.info("%s: %s", self.name, self.notes[-1])
+                self.donated -= held
+                self.specialisations.clear()
+                self.variants.clear()
+            return self.specialisation(key)
 
     def rebind(self, found, arguments, stale, binds, key):
         """Returns a specialisation to which the caller's weights are bound. Each of several layers that share one graph gets a program of

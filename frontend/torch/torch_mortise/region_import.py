@@ -15,7 +15,9 @@ from .importer.core import Value, programs
 from .layout import AS_STRIDED, dense_strides, inverse, memory_order, view_source
 
 log = logging.getLogger("torch_mortise")
-CONSTANT, STATE = 1, 2  # MortiseValueFlag
+CONSTANT, STATE, DONATED = 1, 2, 4  # MortiseValueFlag
+PLAIN_ROLE, CONSTANT_ROLE, STATE_ROLE, DONATED_ROLE = range(4)  # native/program.cpp, enum Role
+ROLES = {0: PLAIN_ROLE, CONSTANT: CONSTANT_ROLE, STATE: STATE_ROLE, DONATED: DONATED_ROLE}
 # the source of a result: native/program.cpp, enum Source
 OUTPUT, ARGUMENT, OUTPUT_VIEW, ARGUMENT_VIEW, OBJECT = range(5)
 
@@ -64,13 +66,14 @@ class Importer(Emitter):
     def add_input(self, node):
         dtype, shape, strides, order = self.memory_of(node.meta["val"])
         position = self.region.position.get(node, -1)
-        flags = STATE if node in self.region.states else CONSTANT if node in self.region.constants else 0
+        region = self.region
+        flags = STATE if node in region.states else CONSTANT if node in region.constants else DONATED if node in region.donated else 0
         memory_shape = shape if order is None else tuple([shape[i] for i in order])
         place = places.place(node.meta["val"].device)
         value = self.described(*self.builder.input(node.name, dtype, programs(memory_shape), flags, place))
-        role = 2 if flags == STATE else 1 if flags == CONSTANT else 0
-        held = indices.allowed(node, self.computed) if role == 0 and node.meta["val"].dtype in (torch.int64, torch.int32) else indices.NONE
-        self.inputs.append((position, role, dtype, shape, strides, memory_shape, place, *held))
+        may_index = flags in (0, DONATED) and node.meta["val"].dtype in (torch.int64, torch.int32)
+        held = indices.allowed(node, self.computed) if may_index else indices.NONE
+        self.inputs.append((position, ROLES[flags], dtype, shape, strides, memory_shape, place, *held))
         self.input_numbers[node] = len(self.input_numbers)
         self.environment[node] = value if order is None else self.transpose(value, inverse(order))
 

@@ -57,8 +57,9 @@ class Verifier:
     def call(graph, run, arguments):
         """(results, what is wrong with those of `run`): then they are eager's, and so is what was written to the arguments."""
         states = [graph.placeholders.index(target) for target, _ in graph.mutations.values()]
+        spent = [graph.placeholders.index(node) for node in graph.donated]  # a program may overwrite them
         copies = list(arguments)
-        for position in states:
+        for position in (*states, *spent):
             copies[position] = arguments[position].clone()
         results = run()
         expected = graph.module(*copies)

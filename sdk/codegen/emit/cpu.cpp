@@ -99,7 +99,7 @@ EmittedCpuKernel CpuKernel::emit(StringRef name) {
     run();
   }
   LLVM::ReturnOp::create(b, c.loc, ValueRange());
-  kernel.over = writableInputs();
+  kernel.over = writableInputs(/*rows=*/true);
   return kernel;
 }
 

@@ -160,18 +160,24 @@ void Emitter::putRow() {
   });
 }
 
-// Only pointwise kernels qualify, in which each step of the loops has elements of its own. Loads from such inputs are
-// no longer marked invariant.
-std::vector<std::vector<uint32_t>> Emitter::writableInputs() {
+// Only kernels qualify in which each step of the loops has elements of its own. Loads from such inputs are no longer
+// marked invariant.
+std::vector<std::vector<uint32_t>> Emitter::writableInputs(bool rows) {
   std::vector<std::vector<uint32_t>> over(plan.roots.size());
-  if (plan.isPut() || plan.scan || plan.passes != 1 || !plan.reductions.empty() || !plan.cache.empty() ||
-      lastVectorOverlaps)
+  const bool isPointwise = plan.passes == 1 && plan.reductions.empty() && plan.cache.empty();
+  if (plan.isPut() || plan.scan || !(isPointwise || rows) || lastVectorOverlaps)
     return over;
   auto isOwn = [&](const Root &root) {
     const uint64_t loops = plan.space.loops(root.address);
-    return !root.row && elementCount(plan.dag.exprs[root.expr].dims) == elementCount(plan.dims) &&
+    const bool isLate = root.pass + 1 == plan.passes && // an output in which a pass keeps values is written earlier
+                        llvm::none_of(plan.cache, [&](const Cached &entry) {
+                          return entry.root == static_cast<int>(&root - plan.roots.data());
+                        });
+    return !root.row && isLate && elementCount(plan.dag.exprs[root.expr].dims) == elementCount(plan.dims) &&
            llvm::all_of(schedule.loops, [&](const ScheduledLoop &loop) {
-             return !loop.inside && (loop.extent == 0 || loop.extent == 1 || loops & loop.members);
+             const bool isInTask = loop.inside && !loop.block;
+             return (isPointwise ? !loop.inside : isInTask || !loop.reduced) &&
+                    (loop.extent == 0 || loop.extent == 1 || loops & loop.members);
            });
   };
   for (size_t i = 0; i < plan.roots.size(); ++i) {

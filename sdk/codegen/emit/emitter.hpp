@@ -122,7 +122,9 @@ protected:
   bool storesElements(int pass) const;
   Carried startRuns();
   void storeRows(); // stores the values that a row has one of
-  std::vector<std::vector<uint32_t>> writableInputs();
+  // Function::over. `rows`: a task runs the passes over a row one after the other, so that the last one may write over
+  // what all have read.
+  std::vector<std::vector<uint32_t>> writableInputs(bool rows);
 
   LoopPlan &plan;
   const Schedule &schedule;

@@ -81,7 +81,7 @@ EmittedSimtKernel SimtKernel::emit(StringRef name) {
     onlyIf(c.compareI(I::ult, unit, count), [&] { body(unit); });
   }
   LLVM::ReturnOp::create(b, c.loc, ValueRange());
-  return {usesAlignment, writableInputs()};
+  return {usesAlignment, writableInputs(/*rows=*/false)};
 }
 
 // Splits a number into the counters of loops, and makes them known in the innermost scope.

@@ -5,6 +5,7 @@
 #include "settings.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace strict {
 using namespace mortise;
@@ -32,7 +33,8 @@ Result<std::unique_ptr<Kernel>> Kernel::make(const MortiseCompileArgs &args) {
   const auto operandOf = [&](const MortiseValue &value) -> Operand {
     const auto found = std::ranges::find(forms, value.index, &MortiseForm::value);
     const MortiseForm form = found == forms.end() ? MortiseForm{value.index, Plain, 0, 0} : *found;
-    return {elementsOf(*value.type), form, bytesOf(elementsOf(*value.type), form.layout)};
+    return {elementsOf(*value.type), form, bytesOf(elementsOf(*value.type), form.layout),
+            (value.flags & MORTISE_VALUE_DONATED) != 0};
   };
   for (size_t i = 0; i < graph.input_count; ++i)
     code->inputs.push_back(operandOf(*graph.inputs[i]));
@@ -69,6 +71,7 @@ Result<void> Run::operator()() const {
   std::vector<std::shared_ptr<std::byte>> held;
   std::vector<std::vector<std::byte>> dense; // of operands in layouts; does not grow, so that its elements stay
   dense.reserve(inputs.size() + outputs.size());
+  std::vector<std::pair<void *, uint64_t>> spent; // donated inputs
   const auto find = [&](MortiseAddress address, uint64_t bytes, uint32_t space,
                         const std::string &what) -> Result<void *> {
     if (bytes == 0)
@@ -85,6 +88,8 @@ Result<void> Run::operator()() const {
     if (!found)
       return found.error();
     in.push_back(*found);
+    if (operand.donated && *found)
+      spent.emplace_back(*found, operand.bytes);
     if (operand.form.layout == Plain)
       continue;
     dense.emplace_back(bytesOf(operand.elements, Plain));
@@ -109,6 +114,8 @@ Result<void> Run::operator()() const {
   code->program->run(in, out, *space, nullptr, stepNs);
   for (const auto &[i, target] : packed)
     pack(code->outputs[i].elements, code->outputs[i].form.layout, static_cast<const std::byte *>(out[i]), target);
+  for (const auto &[input, bytes] : spent) // a host that reads one afterwards reads NaN
+    std::memset(input, 0xff, bytes);
   return {};
 }
 

@@ -43,6 +43,7 @@ struct Operand {
   Elements elements;
   MortiseForm form;
   uint64_t bytes;
+  bool donated; // an input whose memory the kernel may overwrite
 };
 
 // What runs. Work keeps it, so that a host that ends a kernel too early gets a message, and damages no memory.

@@ -198,7 +198,7 @@ struct Strict : PluginAdaptor<Strict> {
       uses.push_back(constants->use());
     for (size_t i = 0; i < kernel.code->inputs.size(); ++i) {
       run.inputs.push_back(args.inputs[i] || !constants ? args.inputs[i] : constants->inputs[i]);
-      uses.push_back({run.inputs.back(), kernel.code->inputs[i].bytes, false});
+      uses.push_back({run.inputs.back(), kernel.code->inputs[i].bytes, kernel.code->inputs[i].donated});
     }
     for (size_t i = 0; i < kernel.code->outputs.size(); ++i) {
       run.outputs.push_back(args.outputs[i]);

@@ -140,9 +140,9 @@ MORTISE_EXPORT MortiseStatus *mortise_program_run(MortiseProgram *program, const
                                                   size_t input_count, const MortiseTensor *const *outputs,
                                                   size_t output_count);
 /* Runs the program without checking the buffers: one pointer for each input and output, to dense memory of the right
- * size, aligned to its elements. `symbols`: the symbols' values in the order in which the builder added them, NULL when
- * there are none; values that are new to the program are checked against ranges and guards. A run with recently used
- * values allocates no memory. */
+ * size, aligned to its elements; a donated input in host memory is aligned to 64 bytes. `symbols`: the symbols' values
+ * in the order in which the builder added them, NULL when there are none; values that are new to the program are
+ * checked against ranges and guards. A run with recently used values allocates no memory. */
 MORTISE_EXPORT MortiseStatus *mortise_program_run_pointers(MortiseProgram *program, const void *const *inputs,
                                                            void *const *outputs, const int64_t *symbols);
 /* The symbols' values that these inputs give, after the checks of mortise_program_run. The inputs' data may be NULL.

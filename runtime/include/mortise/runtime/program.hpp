@@ -123,7 +123,8 @@ public:
                        std::span<const CallerStream> callers);
 
   // The unchecked fast path: one pointer to dense memory per input and output. The caller guarantees that shapes agree
-  // with `values`, which has one entry per symbol of the plan.
+  // with `values`, which has one entry per symbol of the plan, and that donated inputs in host memory are aligned to
+  // arenaAlignment.
   Result<void> runPointers(const void *const *inputs, void *const *outputs, std::span<const int64_t> values = {});
 
   // Computes the symbols' values from the inputs' extents, after run()'s checks of inputs except those of data.

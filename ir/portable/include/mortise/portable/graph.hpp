@@ -61,9 +61,9 @@ Result<Region> extractRegion(const MortiseGraph &graph, std::span<const uint32_t
 // divisor, a guard that does not hold, an extent below 0, overflow).
 Result<std::shared_ptr<const Graph>> specialise(const MortiseGraph &graph, std::span<const int64_t> symbols);
 
-// The graph with "" for its own name and those of its nodes (locations) and values, and its inputs in the order in
-// which its nodes use them: the same nodes extracted from different graphs have the same bytes then, and so have equal
-// layers. Bodies keep their names.
+// The graph with "" for its own name and those of its nodes (locations) and values, without the flag donated, and its
+// inputs in the order in which its nodes use them: the same nodes extracted from different graphs have the same bytes
+// then, and so have equal layers. Bodies keep their names.
 Result<std::shared_ptr<const Graph>> canonical(const MortiseGraph &graph);
 
 } // namespace mortise
