@@ -76,13 +76,18 @@ Result<void> checkInputs(const Layout &layout, const Shape &shape, std::span<con
   return {};
 }
 
-// A donated input's memory may hold anything after the call, so no other input may overlap it.
-Result<void> checkDonated(const Layout &layout, const Shape &shape, const Context &context) {
+// A donated input's memory may hold anything after the call, so no other input may overlap it. (A dense one may have
+// been copied, because it was less aligned than others: that makes no difference here.)
+Result<void> checkDonated(const Layout &layout, const Shape &shape, std::span<const Tensor> tensors,
+                          const Context &context) {
   const auto &inputs = layout.plan->inputs;
+  const auto memoryOf = [&](size_t i) {
+    return stridesAreDense(tensors[i], shape.inputs[i]) ? tensors[i].data : context.inputPointers[i];
+  };
   for (size_t i = 0; i < inputs.size(); ++i)
     for (size_t j = 0; inputs[i]->donated && j < inputs.size(); ++j)
       if (i != j && !inputs[j]->constant &&
-          overlaps(context.inputPointers[i], shape.inputs[i].bytes, context.inputPointers[j], shape.inputs[j].bytes))
+          overlaps(memoryOf(i), shape.inputs[i].bytes, memoryOf(j), shape.inputs[j].bytes))
         return Error{MORTISE_INVALID_ARGUMENT,
                      shape.inputs[i].role +
                          ": expected memory of its own, because it is donated, found it to overlap " +
@@ -138,7 +143,7 @@ Result<void> takeTensors(const Layout &layout, const Shape &shape, std::span<con
                          std::span<const Tensor> outputs, Context &context) {
   if (auto checked = checkInputs(layout, shape, inputs, context); !checked)
     return checked;
-  if (auto checked = checkDonated(layout, shape, context); !checked)
+  if (auto checked = checkDonated(layout, shape, inputs, context); !checked)
     return checked;
   return checkOutputs(layout, shape, outputs, inputs, context);
 }

@@ -41,10 +41,6 @@ std::string differenceText(const Tensor &tensor, const TensorSpec &spec) {
   return text;
 }
 
-bool stridesAreDense(const Tensor &tensor, const TensorSpec &spec) {
-  return tensor.strides == nullptr || mortise::isDense(spec.dims, {tensor.strides, spec.dims.size()});
-}
-
 // Copies along dimension `at` and all inner dimensions; strides of `source` are in bytes.
 std::byte *copyFrom(const std::byte *source, const Tensor &tensor, const TensorSpec &spec, size_t at,
                     std::byte *target) {
@@ -101,6 +97,10 @@ Result<void> checkData(const Tensor &tensor, const TensorSpec &spec) {
   if (spec.bytes != 0 && tensor.data == nullptr)
     return wrong(spec, "expected " + std::to_string(spec.bytes) + " bytes of data, found NULL; set its data pointer");
   return {};
+}
+
+bool stridesAreDense(const Tensor &tensor, const TensorSpec &spec) {
+  return tensor.strides == nullptr || mortise::isDense(spec.dims, {tensor.strides, spec.dims.size()});
 }
 
 bool isDense(const Tensor &tensor, const TensorSpec &spec) {

@@ -27,7 +27,8 @@ Result<void> checkTensor(const Tensor &tensor, const TensorSpec &spec);
 Result<void> checkData(const Tensor &tensor, const TensorSpec &spec);
 Result<void> checkHome(const Tensor &tensor, const TensorSpec &spec);
 
-// Dense row-major and aligned, so that kernels can use the memory directly.
+bool stridesAreDense(const Tensor &tensor, const TensorSpec &spec); // row-major, without gaps
+// Dense and aligned, so that kernels can use the memory directly.
 bool isDense(const Tensor &tensor, const TensorSpec &spec);
 
 // `tensor` has passed checkTensor. Writes spec.bytes bytes.
