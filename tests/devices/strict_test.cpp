@@ -457,20 +457,42 @@ std::shared_ptr<const Graph> readTwice() {
 }
 const char *const inTurn = "op=abs device=strict:0; op=neg device=strict:1; op=sub device=strict:0";
 
+// For each region, which of its inputs it may overwrite.
+std::vector<std::vector<bool>> donatedInputs(const Graph &graph, const char *devices, const char *place) {
+  const MortiseOption options[] = {{"device", devices}, {"place", place}};
+  const auto compiled = must(tool::compile(graph, *strictRegistry(), must(runtime::Config::read(options))));
+  std::vector<std::vector<bool>> donated;
+  for (const auto &region : compiled.plan->regions) {
+    const auto read = must(Graph::read(std::as_bytes(std::span(region->graph))));
+    auto &marks = donated.emplace_back();
+    for (size_t i = 0; i < read->view().input_count; ++i)
+      marks.push_back(read->view().inputs[i]->flags & MORTISE_VALUE_DONATED);
+  }
+  return donated;
+}
+
 TEST(Strict, RegionsOverwriteWhatNothingReadsLater) {
   configureStrict("delay_us=200");
   EXPECT_EQ(runStrict(*readTwice(), {.devices = "strict:0,strict:1", .place = inTurn, .count = 3}).text(), "");
-  const MortiseOption options[] = {{"device", "strict:0,strict:1"}, {"place", inTurn}};
-  const auto compiled = must(tool::compile(*readTwice(), *strictRegistry(), must(runtime::Config::read(options))));
-  std::vector<std::vector<bool>> donated;
-  for (const auto &region : compiled.plan->regions) {
-    const auto graph = must(Graph::read(std::as_bytes(std::span(region->graph))));
-    auto &marks = donated.emplace_back();
-    for (size_t i = 0; i < graph->view().input_count; ++i)
-      marks.push_back(graph->view().inputs[i]->flags & MORTISE_VALUE_DONATED);
-  }
   // The copy of x; not the copy of a, which is still to be read on strict:0; a and the copy of b.
-  EXPECT_THAT(donated, ElementsAre(ElementsAre(true), ElementsAre(false), ElementsAre(true, true)));
+  EXPECT_THAT(donatedInputs(*readTwice(), "strict:0,strict:1", inTurn),
+              ElementsAre(ElementsAre(true), ElementsAre(false), ElementsAre(true, true)));
+}
+
+// The copy of `a` for strict:1 leads to nothing that the last region reads, which nevertheless comes behind it.
+TEST(Strict, ARegionOverwritesAnInputBehindItsCopies) {
+  Network net;
+  const ValueId x = net.input(MORTISE_F32, {64}), a = net.op("abs", {x}), b = net.op("floor", {a});
+  net.output(net.op("neg", {a}));
+  net.output(net.op("sub", {a, b}));
+  const auto graph = net.finish();
+  const char *place = "op=abs device=strict:0; op=floor device=cpu; op=neg device=strict:1; op=sub device=strict:0";
+  EXPECT_THAT(donatedInputs(*graph, "strict:0,strict:1,cpu", place),
+              ElementsAre(ElementsAre(true), ElementsAre(false), ElementsAre(false), ElementsAre(true, true)));
+  for (int seed = 0; seed < 8; ++seed) {
+    configureStrict("delay_us=300 skew=4 seed=" + std::to_string(seed));
+    EXPECT_EQ(runStrict(*graph, {.devices = "strict:0,strict:1,cpu", .place = place, .count = 3}).text(), "");
+  }
 }
 
 // Every wait, and every event, is needed: without it the checker finds a race, or an output is wrong.
