@@ -109,12 +109,17 @@ struct Buckets {
       : shift(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(1, width / update.inner))) - 1),
         count(((update.extent - 1) >> shift) + 1) {}
   int64_t of(int64_t index) const { return index >> shift; }
+
+  // What sortByBuckets() finds, in numbers of 32 bits where they suffice.
+  static int64_t found(const UpdateLoop &update) { return update.count + Buckets(update).count + 1; }
+  static bool areNarrow(const UpdateLoop &update) { return found(update) <= UINT32_MAX; }
 };
 
 // The numbers of the updates, bucket by bucket and otherwise in their order, and where each bucket begins and the last
 // one ends. What is out of range is in none.
-static void sortByBuckets(const UpdateLoop &update, const Buckets &buckets, const void *indices, int64_t *order,
-                          std::span<int64_t> begins) {
+template <typename Number>
+static void sortByBuckets(const UpdateLoop &update, const Buckets &buckets, const void *indices, Number *order,
+                          std::span<Number> begins) {
   std::ranges::fill(begins, 0);
   for (int64_t j = 0; j < update.count; ++j)
     if (const int64_t index = update.indexOf(indices, j); update.isInRange(index))
@@ -122,22 +127,22 @@ static void sortByBuckets(const UpdateLoop &update, const Buckets &buckets, cons
   std::partial_sum(begins.begin(), begins.end(), begins.begin());
   for (int64_t j = 0; j < update.count; ++j)
     if (const int64_t index = update.indexOf(indices, j); update.isInRange(index))
-      order[begins[buckets.of(index)]++] = j;
+      order[begins[buckets.of(index)]++] = static_cast<Number>(j);
   std::shift_right(begins.begin(), begins.end(), 1); // each begin has become the end
   begins[0] = 0;
 }
 
 // operands: indices, updates, the memory updated, room for what sortByBuckets() finds. The updates of one element are
 // added in their order, in f32, and rounded once.
-template <typename Float> static void runAddition(const UpdateLoop &update, void *const *operands) {
+template <typename Float, typename Number> static void addSorted(const UpdateLoop &update, void *const *operands) {
   const auto *updates = static_cast<const uint16_t *>(operands[1]);
   auto *target = static_cast<uint16_t *>(operands[2]);
-  auto *order = static_cast<int64_t *>(operands[3]);
+  auto *order = static_cast<Number *>(operands[3]);
   const Buckets buckets(update);
   const int64_t indices = int64_t{1} << buckets.shift; // of a bucket
   const std::span begins(order + update.count, static_cast<size_t>(buckets.count) + 1);
   sortByBuckets(update, buckets, operands[0], order, begins);
-  const auto addBucket = [&](std::span<const int64_t> group, int64_t first, int64_t o, int64_t from, int64_t length) {
+  const auto addBucket = [&](std::span<const Number> group, int64_t first, int64_t o, int64_t from, int64_t length) {
     std::array<float, Buckets::width> sums;
     std::array<bool, Buckets::width> isTouched{};
     const auto element = [&](int64_t row) { return target + (o * update.extent + first + row) * update.inner + from; };
@@ -158,12 +163,17 @@ template <typename Float> static void runAddition(const UpdateLoop &update, void
   const int64_t work = update.count * update.outer * update.inner / buckets.count + 1; // of a bucket
   parallelFor(buckets.count, std::max<int64_t>(1, 16384 / work), [&](int64_t begin, int64_t end) {
     for (int64_t bucket = begin; bucket < end; ++bucket) {
-      const std::span<const int64_t> group(order + begins[bucket], order + begins[bucket + 1]);
+      const std::span<const Number> group(order + begins[bucket], order + begins[bucket + 1]);
       for (int64_t o = 0; o < update.outer && !group.empty(); ++o)
         for (int64_t from = 0; from < update.inner; from += Buckets::width)
           addBucket(group, bucket * indices, o, from, std::min(Buckets::width, update.inner - from));
     }
   });
+}
+
+template <typename Float> static void runAddition(const UpdateLoop &update, void *const *operands) {
+  Buckets::areNarrow(update) ? addSorted<Float, uint32_t>(update, operands)
+                             : addSorted<Float, int64_t>(update, operands);
 }
 
 // The old contents of `input` are an output as well.
@@ -253,7 +263,7 @@ Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Update &upda
   const bool isHalf = builder.type(update.old).dtype == MORTISE_F16;
   if (update.adds)
     step.operands.push_back(
-        {builder.allocate(static_cast<size_t>(loop.count + Buckets(loop).count + 1) * sizeof(int64_t)), 0, true});
+        {builder.allocate(static_cast<size_t>(Buckets::found(loop)) * (Buckets::areNarrow(loop) ? 4 : 8)), 0, true});
   step.action = NativeLoop{
       [loop = std::move(loop), run = !update.adds ? runUpdate
                                      : isHalf     ? runAddition<Half>
