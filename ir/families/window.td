@@ -13,8 +13,8 @@ def Mortise_ConvolutionOp : Mortise_Op<"convolution"> {
   let summary = "x [N, C, s...] with weight [O, C / groups, k...]: [N, O, s'...]";
   let description = [{
     Cross-correlation. Output channel o reads the input channels of its group, o / (O / groups). Padding counts as 0, and 0 times an infinite
-    weight is NaN (kernels may skip padding). Sums accumulate in at least f32 (f64 for f64) in any order and round once. StableHLO also has
-    dilated inputs, batch groups and other layouts; here these are written with pad, reshape and transpose.
+    weight is NaN (kernels may skip padding, and zeros by which a `pad` made x). Sums accumulate in at least f32 (f64 for f64) in any order
+    and round once. StableHLO also has dilated inputs, batch groups and other layouts; here these are written with pad, reshape and transpose.
 
     Constraints, beside window_c1 to window_c4:
     * convolution_c1: x and weight have one element type, which is the result's, and one rank.
