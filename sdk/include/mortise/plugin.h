@@ -24,7 +24,7 @@
  *    the same stream. A kernel and its bound constants are immutable after creation.
  *  - Memory. The host owns all memory, workspaces included, except what a plugin keeps for packed
  *    constants, which it reports. Addresses handed to a kernel are aligned to their space's `alignment`,
- *    but those of a caller's own inputs and outputs only to the element size.
+ *    but those of a caller's own inputs, unless they are donated, and outputs only to the element size.
  *  - Order. Work queued on one stream happens in the order of the calls. Nothing else is ordered but by an
  *    event or a wait of the host. What a slot reads through pointers it reads before it returns; what work
  *    in a stream reads through addresses stays valid until the work has happened.
@@ -209,7 +209,7 @@ typedef struct MortiseGraph MortiseGraph;
 typedef enum MortiseValueFlag {
   MORTISE_VALUE_CONSTANT = 1, /* a graph input bound once (a weight); see constants_bind */
   MORTISE_VALUE_STATE = 2,    /* a graph input that is updated in place; see MortiseGraph::aliases */
-  MORTISE_VALUE_DONATED = 4,  /* a graph input whose memory the caller gives up; the host decides which output reuses it: MortiseInPlace */
+  MORTISE_VALUE_DONATED = 4,  /* a graph input whose contents nobody needs afterwards: a region may write anything there once it has read it. No output lies there. May be ignored */
   MORTISE_VALUE_FORCE_INT32 = 0x7fffffff
 } MortiseValueFlag;
 
@@ -631,7 +631,7 @@ typedef struct MortiseEnqueueArgs {
   MortiseConstants *constants;
   MortiseStream *stream;         /* NULL on a device without streams: the call returns when done */
   /* The lists may be gone when the call returns; the memory stays until the work has happened. Tensors of the caller, inputs and
-   * outputs, are aligned to their elements; all else, workspaces too, as MortiseSpace::alignment of the home says. */
+   * outputs, are aligned to their elements; all else, workspaces and donated inputs too, as MortiseSpace::alignment of the home says. */
   const MortiseAddress *inputs;  /* one per region input; 0 for constants */
   const MortiseAddress *outputs; /* one per region output */
   MortiseAddress workspace;      /* as many bytes as MortiseKernelInfo::workspace says */
