@@ -122,6 +122,25 @@ def test_tensors_that_a_hook_holds(compile_for, network, x, backward):
     assert not backward().donated
 
 
+def test_arrays_that_a_hook_makes_tensors_of(compile_for, network, x):
+    """Only the arrays are held. The tensors live as long as the call."""
+    model = copy.deepcopy(network)
+    compiled = compile_for(model)
+    gradients(model, compiled(x))
+    held = []
+
+    def pack(tensor):
+        held.append(tensor.detach().clone().numpy())
+        return len(held) - 1
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda number: torch.from_numpy(held[number])):
+        loss = compiled(x)
+        before = [array.copy() for array in held]
+        found = gradients(model, loss)
+    assert_same(found, eager(network, x))
+    assert held and all((a == b).all() for a, b in zip(held, before, strict=True))
+
+
 def test_without_a_look_at_references_they_would_be_overwritten(compile_for, network, x, device, monkeypatch):
     if device != "cpu":
         pytest.skip("the plugin makes no use of donated inputs")

@@ -53,11 +53,12 @@ def shared(arguments, positions):
 
 
 def _references(arguments, position):
-    """Counts of references: to the tensor's Python object, the tensor, the storage's Python object, and the storage."""
+    """Counts of references: to the tensor's Python object, the tensor, the storage's Python object, and the storage; and whether the memory
+    is PyTorch's own, not an array's or a file's that a hook has made a tensor of."""
     tensor = arguments[position]
     storage = tensor.untyped_storage()
     count = torch._C._storage_Use_Count(storage._cdata)
-    return sys.getrefcount(tensor), tensor._use_count(), sys.getrefcount(storage) - pool.holds(storage), count
+    return sys.getrefcount(tensor), tensor._use_count(), sys.getrefcount(storage) - pool.holds(storage), count, storage.resizable()
 
 
 @functools.cache
