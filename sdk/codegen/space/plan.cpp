@@ -2,8 +2,6 @@
 #include "space/plan.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 
 namespace mortise::codegen {
 
@@ -113,7 +111,8 @@ Result<void> LoopPlan::chooseSpace(unsigned worthwhile) {
   return {};
 }
 
-// Where an output of as many elements as the space has is written: transposed if its operand has the space's dimensions.
+// Where an output of as many elements as the space has is written: transposed if its operand has the dimensions of the
+// space.
 std::vector<IndexId> LoopPlan::positionsIn(const Expr &root) {
   if (root.op != Op::Transpose || dag.exprs[root.operands[0]].dims != dims)
     return space.reshape(counters, dims, root.dims);
@@ -526,143 +525,6 @@ void LoopPlan::walkPasses() {
         entry.root = i;
         roots[i].pass = entry.pass;
       }
-}
-
-Dim LoopPlan::coefficient(IndexId index, uint32_t loop) const {
-  for (const auto &[atom, factor] : space.index(index).terms)
-    if (space.atom(atom).kind == Atom::Loop && space.atom(atom).loop == loop)
-      return factor;
-  return 0;
-}
-
-// The dimensions, outermost first. A group with reductions has those of its largest operand; if most tensors lie along
-// another one in memory (channels last), that one goes to the end. Reduced dimensions keep their order, because the
-// first of equal elements wins.
-std::vector<uint32_t> LoopPlan::order() const {
-  std::vector<uint32_t> found(dims.size());
-  std::iota(found.begin(), found.end(), 0);
-  const auto isLoop = [&](uint32_t i) { return !(dims[i] == 1); };
-  const auto innermost = std::find_if(found.rbegin(), found.rend(), isLoop);
-  if (!reducedMask || scan || isPut() || innermost == found.rend())
-    return found;
-  std::vector<int> votes(dims.size());
-  const auto vote = [&](IndexId address) {
-    const auto moves = [&](uint32_t i) { return !isLoop(i) || !(coefficient(address, i) == 0); };
-    const auto along =
-        std::ranges::find_if(found, [&](uint32_t i) { return isLoop(i) && coefficient(address, i) == 1; });
-    if (along != found.end() && std::ranges::all_of(found, moves))
-      ++votes[*along];
-  };
-  std::ranges::for_each(loads, vote);
-  for (const Root &root : roots)
-    vote(root.address);
-  const auto best = std::ranges::max_element(votes) - votes.begin();
-  const auto passed = [&](uint32_t i) { return i <= best || !reduced[best] || !reduced[i]; };
-  if (votes[best] > votes[*innermost] && std::ranges::all_of(found, passed))
-    std::rotate(found.begin() + best, found.begin() + best + 1, found.end());
-  return found;
-}
-
-// Merges neighbouring loops if every index in use treats them as one.
-void LoopPlan::merge() {
-  for (const uint32_t i : order()) {
-    uint64_t bit = uint64_t(1) << i;
-    if (dims[i] == 1)
-      continue;
-    bool joins = !loops.empty() && loops.back().reduced == reduced[i] && !(dims[i] == 0) &&
-                 !(loops.back().extent == 0) && !(isPut() && reduced[i]);
-    if (joins)
-      for (IndexId index : used)
-        joins &= coefficient(index, loops.back().number) == coefficient(index, i) * dims[i];
-    if (joins) {
-      loops.back().extent *= dims[i];
-      loops.back().number = i;
-      loops.back().members |= bit;
-    } else {
-      loops.push_back({dims[i], reduced[i], i, bit});
-    }
-  }
-}
-
-void LoopPlan::collectReads(ExprId id, TupleId at, GuardId guard, Reads &reads) {
-  if (!reads.met.insert({id, {at, guard}}).second)
-    return;
-  const Expr &expr = dag.exprs[id];
-  reads.loops |= space.loops(0, guard);
-  const auto add = [&](IndexId index) { reads.loops |= space.loops(index); };
-  if (expr.op == Op::Input) {
-    const IndexId address = space.dot(std::vector<IndexId>(space.tuple(at)), expr.strides, expr.offset);
-    add(address);
-    reads.addresses.insert(address);
-  } else if (expr.op == Op::Constant && expr.data) {
-    add(space.linearise(std::vector<IndexId>(space.tuple(at)), expr.dims));
-  } else if (expr.op == Op::Iota) {
-    add(space.tuple(at)[expr.axes[0]]);
-  } else {
-    for (const Access &access : accesses(id, at, guard))
-      collectReads(access.expr, access.at, access.guard, reads);
-  }
-}
-
-// Of plans that do nothing but sum products and compute something of each sum.
-void LoopPlan::findProduct() {
-  if (reductions.size() != 1 || passes != 2 || scan || isPut() || !cache.empty() ||
-      !std::ranges::all_of(roots, &Root::row))
-    return;
-  const Reduction &sum = reductions[0];
-  const Expr &products = dag.exprs[dag.exprs[sum.expr].operands[0]];
-  if (dag.exprs[sum.expr].op != Op::ReduceSum || products.op != Op::Mul)
-    return;
-  Product found{products.operands[0], products.operands[1]};
-  Reads lhs, rhs;
-  collectReads(found.lhs, sum.operandAt, 0, lhs);
-  collectReads(found.rhs, sum.operandAt, 0, rhs);
-  const auto innermost = [&](bool isReduced) {
-    const auto last =
-        std::find_if(loops.rbegin(), loops.rend(), [&](const Loop &loop) { return loop.reduced == isReduced; });
-    return last == loops.rend() ? nullptr : &*last;
-  };
-  const Loop *const kept = innermost(false), *const summed = innermost(true);
-  if (!kept || !summed)
-    return;
-  if (lhs.loops & ~rhs.loops & kept->members) { // the product of two numbers is that of the two in the other order
-    std::swap(found.lhs, found.rhs);
-    std::swap(lhs, rhs);
-  }
-  for (const Loop &loop : loops) {
-    const bool left = lhs.loops & loop.members, right = rhs.loops & loop.members;
-    if (!loop.reduced && left != right)
-      (left ? found.rows : found.columns) |= loop.members;
-  }
-  const auto isAlongSum = [&](const Reads &reads, uint64_t own) {
-    const auto goes = [&](const Loop &loop) {
-      return std::ranges::any_of(reads.addresses, [&](IndexId at) { return coefficient(at, loop.number) == 1; });
-    };
-    return goes(*summed) &&
-           std::ranges::none_of(loops, [&](const Loop &loop) { return (loop.members & own) && goes(loop); });
-  };
-  found.lhsAlongSum = isAlongSum(lhs, found.rows), found.rhsAlongSum = isAlongSum(rhs, found.columns);
-  if (found.rows && found.columns)
-    product = found;
-}
-
-Traffic LoopPlan::traffic() const {
-  const int64_t perPoint = product ? 2 : std::llround(costPerPoint);
-  Traffic traffic{0, elementCount(dims) * perPoint};
-  auto move = [&](const Dim &elements, int32_t dtype) {
-    traffic.bytes += elements * static_cast<int64_t>(dtypeBits(dtype) / 8);
-  };
-  for (const Expr &expr : dag.exprs) {
-    if (expr.op != Op::Input)
-      continue;
-    Dim elements = 1; // elements in memory: a repeated element counts once
-    for (size_t i = 0; i < expr.dims.size(); ++i)
-      elements *= expr.strides[i] == 0 ? min(expr.dims[i], Dim(1)) : expr.dims[i];
-    move(elements, expr.dtype);
-  }
-  for (const Root &root : roots)
-    move(elementCount(dag.exprs[root.expr].dims), dag.exprs[root.expr].dtype);
-  return traffic;
 }
 
 } // namespace mortise::codegen
