@@ -295,7 +295,7 @@ Result<void> claimConvolutionGradients(Claims &claims) {
       continue;
     const Convolution alone = readConvolution(claims, node);
     std::optional<Convolution> made = readGradient(claims, alone, alone.type);
-    if (!made) // few processors have gradients of 16 bits
+    if (!made && alone.type != memory::data_type::f32) // few processors have gradients of 16 bits
       made = readGradient(claims, alone, memory::data_type::f32);
     if (!made)
       continue;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <numeric>
 
 namespace mortise::cpu {
@@ -107,7 +108,7 @@ struct Buckets {
   int64_t count;
   explicit Buckets(const UpdateLoop &update)
       : shift(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(1, width / update.inner))) - 1),
-        count(((update.extent - 1) >> shift) + 1) {}
+        count(of(std::max<int64_t>(update.extent, 1) - 1) + 1) {}
   int64_t of(int64_t index) const { return index >> shift; }
 
   // What sortByBuckets() finds, in numbers of 32 bits where they suffice.
