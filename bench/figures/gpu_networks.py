@@ -5,47 +5,133 @@ f64 beside eager's, and the share of operators that we take.
     err_vs_f64, eager_err_vs_f64   greatest difference from the same network in f64, relative to the output's scale
     coverage                       share of operators that the device took (1.0 is due)
 
-Devices: cuda, vulkan and rocm, those of them that are installed here. What a CPU computes (Mesa's lavapipe, the stand-in for HIP) gets all
-layers on little data. Eager runs where the tensors are: on the GPU for cuda, else on the CPU.
-A row passes when our error is at most twice eager's, or 2e-5 in f32, and coverage is 1. Arguments: names of networks or devices."""
+Places: cuda, vulkan and rocm, those of them that are installed here; lavapipe, which is Vulkan on the CPU, and stand-in, which is the rocm
+plugin on tests/hip-stand-in. The last two get all layers on little data. Eager runs where the tensors are: on the GPU for cuda, else on
+the CPU. A row passes when our error is at most twice eager's, or 2e-5 in f32, and coverage is 1.
+Arguments: names of networks or places, and kept runs of other places (FILE.json), made from the same sources on other machines. Each
+place but rocm is due, and one without rows (`lacking`) counts as failed."""
+
+import json
+import os
+from pathlib import Path
 
 MEASURES = "six networks in f32 and bf16 on each GPU that there is: error against f64 beside eager's, coverage"
-NEEDS = "gpu, or Mesa's lavapipe; PyTorch; transformers"
-MINUTES = 12
+NEEDS = "gpu, Mesa's lavapipe or a build with the stand-in for HIP; PyTorch; transformers"
+MINUTES = 25
 
 NETWORKS = ("bert", "resnet50", "vit", "gpt2", "llama", "mobilenetv2")
-DEVICES = ("cuda", "vulkan", "rocm")
-ON_A_CPU = ("llvmpipe", "stand-in")  # in the name of the hardware
+DUE = ("cuda", "vulkan", "lavapipe", "stand-in")
+PLACES = {"cuda": "cuda", "vulkan": "vulkan", "lavapipe": "vulkan", "rocm": "rocm", "stand-in": "rocm"}  # {place: device}
+# What decides about the figure.
+SOURCES = ("CMakeLists.txt", "bench/figures/gpu_networks.py", "bench/networks.py", "cmake", "frontend", "ir", "passes", "plugins",
+           "runtime", "sdk", "tests/hip-stand-in")
 
 
 def measure(arguments: list[str]) -> dict:
+    from concurrent.futures import ThreadPoolExecutor
+
     import networks
+    from kept import digest
+    from measure import ROOT, machine
+
+    sources = digest(ROOT, SOURCES)
+    files = [argument for argument in arguments if argument.endswith(".json")]
+    names = [argument for argument in arguments if argument not in (*files, *PLACES)]
+    for name in names:
+        networks.check(name)
+    parts: dict = {}
+    for file in files:
+        parts |= kept_run(Path(file), sources)
+    asked = [argument for argument in arguments if argument in PLACES]
+    here = places()
+    there = {place: here[place] for place in asked or here if place in here and place not in parts}
+    if lacking := [place for place in asked if place not in here | parts]:
+        raise ValueError(f"expected places that are here ({', '.join(here)}), found {', '.join(lacking)}")
+    if not there and not parts:
+        return {"error": "expected a GPU, lavapipe or a build with the stand-in for HIP, found none", "passed": False}
+    tasks = [(place, name) for name in names or NETWORKS for place in there]
+    with ThreadPoolExecutor(max((os.cpu_count() or 1) // 2, 1)) as pool:
+        made = list(pool.map(lambda task: rows_in_a_process(*task), tasks))
+    for place, hardware in there.items():
+        rows = {key: row for (where, _), found in zip(tasks, made, strict=True) if where == place for key, row in found.items()}
+        parts[place] = {"hardware": hardware, "machine": machine(), "rows": rows}
+    rows = {f"{key} {place}": row for place, part in parts.items() for key, row in part["rows"].items()}
+    lacking = [place for place in DUE if place not in parts]
+    result = {"sources": sources, "parts": {place: {key: part[key] for key in ("hardware", "machine")} for place, part in parts.items()},
+              "lacking": lacking, "rows": rows, "passed": sum(row["passed"] for row in rows.values()),
+              "failed": sum(not row["passed"] for row in rows.values()) + len(lacking)}
+    if names:
+        result["partial"] = "some networks"
+    return result
+
+
+def places() -> dict[str, str]:
+    """{place: hardware} of this machine."""
     import torch
     import torch_mortise
-    from measure import progress
+    from figures import rocm_stand_in
 
-    for name in arguments:
-        if name not in DEVICES:
-            networks.check(name)
     there = {one["kind"]: one["hardware"] for one in torch_mortise.devices()}
-    devices = [device for device in DEVICES if device in there and (device != "cuda" or torch.cuda.is_available())]
-    devices = [device for device in devices if device in arguments] if set(arguments) & set(DEVICES) else devices
-    if not devices:
-        return {"error": f"expected a device among {', '.join(DEVICES)}, found {', '.join(there)}", "passed": False}
-    rows = {}
-    for device in devices:
-        small = any(word in there[device] for word in ON_A_CPU)
-        for name in [name for name in arguments if name not in DEVICES] or NETWORKS:
-            for dtype in ("float32", "bfloat16"):
-                for dynamic in (False, True):
-                    key = f"{name} {device} {dtype}{' symbolic' if dynamic else ''}"
-                    try:
-                        rows[key] = row(name, device, getattr(torch, dtype), dynamic, small)
-                    except Exception as error:
-                        rows[key] = {"error": f"{type(error).__name__}: {str(error)[:300]}", "passed": False}
-                    progress(f"{key:40} {rows[key]}")
-    return {"devices": {device: there[device] for device in devices}, "rows": rows, "passed": sum(one["passed"] for one in rows.values()),
-            "failed": sum(not one["passed"] for one in rows.values())}
+    found = {}
+    if "cuda" in there and torch.cuda.is_available():
+        found["cuda"] = there["cuda"]
+    if "vulkan" in there:
+        found["lavapipe" if "llvmpipe" in there["vulkan"] else "vulkan"] = there["vulkan"]
+    if "rocm" in there:
+        found["rocm"] = there["rocm"]
+    if rocm_stand_in.can_be_made():
+        found["stand-in"] = "stand-in for HIP, gfx942"
+    return found
+
+
+def kept_run(file: Path, sources: str) -> dict:
+    """The parts of a kept run."""
+    try:
+        result = json.loads(file.read_text())["result"]
+        made_from, rows = result["sources"], result["rows"]
+        parts = {place: part | {"rows": {key.removesuffix(f" {place}"): row for key, row in rows.items() if key.endswith(f" {place}")}}
+                 for place, part in result["parts"].items()}
+    except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{file}: expected a kept run of gpu-networks, found {type(error).__name__}: {error}") from error
+    if made_from != sources:
+        raise ValueError(f"{file}: expected a run of the sources {sources[:12]}, found one of {made_from[:12]}; make it again")
+    return parts
+
+
+ROWS = "import json, sys; from figures import gpu_networks; print(json.dumps(gpu_networks.rows(*sys.argv[1:])))"
+
+
+def rows_in_a_process(place: str, name: str) -> dict:
+    """A place has an environment of its own, and one that ends its process loses the others nothing."""
+    from figures import rocm_stand_in
+    from measure import in_fresh_process, progress
+
+    stand_in = place == "stand-in"
+    environment = rocm_stand_in.environment(MORTISE_TEST_HIP_STAND_IN="arch=gfx942 devices=1 calls=0") if stand_in else dict(os.environ)
+    if stand_in:
+        rocm_stand_in.build()
+    try:
+        found = in_fresh_process(ROWS, place, name, env=environment)
+    except RuntimeError as error:
+        found = {name: {"error": str(error)[-600:], "passed": False}}
+    for key, one in found.items():
+        progress(f"{f'{key} {place}':40} {one}")
+    return found
+
+
+def rows(place: str, name: str) -> dict:
+    import torch
+
+    torch.set_num_threads(2)
+    found = {}
+    for dtype in ("float32", "bfloat16"):
+        for dynamic in (False, True):
+            try:
+                one = row(name, PLACES[place], getattr(torch, dtype), dynamic, small=place in ("lavapipe", "stand-in"))
+            except Exception as error:
+                one = {"error": f"{type(error).__name__}: {str(error)[:300]}", "passed": False}
+            found[f"{name} {dtype}{' symbolic' if dynamic else ''}"] = one
+    return found
 
 
 def row(name: str, device: str, dtype, dynamic: bool, small: bool) -> dict:
@@ -74,8 +160,11 @@ def row(name: str, device: str, dtype, dynamic: bool, small: bool) -> dict:
     result |= {"device": device, "dtype": str(dtype)[6:], "coverage": report["coverage"]}
     if problem := errors["err_vs_f64"].problem:
         result["problem"] = problem
-    limit = max(2 * result["eager_err_vs_f64"], 2e-5 if dtype == torch.float32 else 0)
-    result["passed"] = bool(result["err_vs_f64"] <= limit and result["coverage"] == 1.0)
     if result["coverage"] < 1.0:
         result["eager"] = [str(entry)[:120] for graph in report["graphs"] for entry in graph["eager"]][:4]
-    return result
+    return result | {"passed": judged(result)}
+
+
+def judged(row: dict) -> bool:
+    limit = max(2 * row["eager_err_vs_f64"], 2e-5 if row["dtype"] == "float32" else 0)
+    return bool(row["err_vs_f64"] <= limit and row["coverage"] == 1.0 and "problem" not in row)

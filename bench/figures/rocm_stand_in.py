@@ -51,6 +51,13 @@ def measure(arguments: list[str]) -> dict:
     return result
 
 
+def can_be_made() -> bool:
+    """Whether this is a build with its sources, not one that was carried to another machine."""
+    from measure import build_folder
+
+    return (build_folder() / "build.ninja").exists()
+
+
 @functools.cache
 def build():
     from measure import make

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The figures of GPUs that need no GPU: what does not compile, assemble, fit or compute is never counted as passed."""
 
+import json
+import math
 import shutil
 import sys
 from pathlib import Path
@@ -11,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 import kit
 import measure
 import verdict
-from figures import gpu_mixed, rocm_assemble, rocm_stand_in, simt_targets, vulkan_speed
+from figures import gpu_mixed, gpu_networks, rocm_assemble, rocm_stand_in, simt_targets, vulkan_speed
 
 KERNEL = {"kernel": "softmax", "vgprs": 40, "sgprs": 20, "shared": 64, "problem": ""}
 LINE = {"graph": "softmax f32 3x37", "aligned": False, "ms": 2.0, "bytes": 9, "problem": "", "kernels": [KERNEL]}
@@ -113,6 +115,43 @@ def test_a_network_runs_on_the_cpu_and_on_vulkan():
     if "vulkan" not in result["devices"]:
         pytest.skip("no device with Vulkan: install mesa-vulkan-drivers (Debian)")
     assert verdict.problems(result) == [], result
+
+
+NETWORK = {"err_vs_f64": 0.02, "eager_err_vs_f64": 0.015, "device": "vulkan", "dtype": "bfloat16", "coverage": 1.0}
+PLACES = {"lavapipe": "llvmpipe", "stand-in": "gfx942"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"err_vs_f64": math.nan}, {"err_vs_f64": 0.031}, {"coverage": 0.99}, {"problem": "NaN where eager has none"}],
+    ids=["NaN", "twice eager's error", "an operator in eager", "hostile values"],
+)
+def test_a_network_that_is_wrong_fails(wrong):
+    assert gpu_networks.judged(NETWORK)
+    assert not gpu_networks.judged(NETWORK | wrong)
+
+
+def test_networks_of_several_machines_are_one_figure(monkeypatch, tmp_path):
+    monkeypatch.setattr(gpu_networks, "places", lambda: {"cuda": "H200", "vulkan": "H200"})
+    monkeypatch.setattr(gpu_networks, "rows_in_a_process", lambda _, name: {f"{name} float32": NETWORK | {"passed": True}})
+    there = gpu_networks.measure([])
+    assert there["lacking"] == ["lavapipe", "stand-in"] and verdict.problems(there)
+    (tmp_path / "there.json").write_text(json.dumps({"result": there}))
+    monkeypatch.setattr(gpu_networks, "places", lambda: PLACES)
+    whole = gpu_networks.measure([str(tmp_path / "there.json")])
+    assert verdict.problems(whole) == [] and whole["passed"] == 4 * len(gpu_networks.NETWORKS) and len(whole["parts"]) == 4
+    (tmp_path / "stale.json").write_text(json.dumps({"result": there | {"sources": "0" * 64}}))
+    with pytest.raises(ValueError, match="make it again"):
+        gpu_networks.measure([str(tmp_path / "stale.json")])
+    with pytest.raises(ValueError, match="expected places that are here"):
+        gpu_networks.measure(["cuda"])
+
+
+def test_a_network_that_ends_its_process_is_red(monkeypatch):
+    monkeypatch.setattr(gpu_networks, "places", lambda: PLACES)
+    monkeypatch.setattr(gpu_networks, "ROWS", "import os; os.abort()")
+    result = gpu_networks.measure(["lavapipe", "bert"])
+    assert "failed with code" in result["rows"]["bert lavapipe"]["error"] and verdict.problems(result)
 
 
 ROW = {"network": "bert", "calls": 40, "passed": 41, "failed": 0, "survived": 2, "problems": [], "functions": {}}
