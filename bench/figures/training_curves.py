@@ -2,8 +2,9 @@
 """Training beside eager and Inductor: a GPT-2 on text and a ResNet on images (bench/training/data.py says which), in f32 and in bf16
 autocast, 500 steps each.
 
-    final_loss.{eager, mortise}          mean loss of the last 50 steps. The whole curve has to lie within eager's own noise
-                                         (bench/training/judge.py); `distance` is in units of that noise
+    final_loss.{eager, mortise}          mean loss of the last 50 steps of four runs of each side, whose weights are moved by roundings.
+                                         The curves have to agree as a whole (bench/training/judge.py); `distance` is the largest
+                                         between the means of the two sides, in standard errors
     step_ratio.{eager, inductor, fused}  our step over theirs: the medians of steps that take turns in one process. Inductor and we
                                          compile the optimiser, too; `fused` is eager with PyTorch's fused optimiser, for comparison
     peak_ratio                           the most bytes that one of our steps allocates at one time beyond the training's state (weights and
@@ -19,7 +20,7 @@ MEASURES = "500 training steps of GPT-2 and ResNet, f32 and bf16: loss against e
 NEEDS = "cpu, Linux; transformers, scikit-learn, matplotlib; g++ for Inductor"
 MINUTES = 30
 
-STEPS, LAST, MOVED = 500, 50, (1, 2)  # MOVED: seeds of the runs that measure the noise
+STEPS, LAST, RUNS = 500, 50, 4
 SIDES = ("eager", "fused", "inductor", "mortise")
 ROUNDS, SECONDS = 25, 60.0  # of the step times
 WARM, MEMORY_ROUNDS, SPREAD = 3, 5, 0.05
@@ -28,7 +29,7 @@ DUE_PEAK = 1.0
 
 CHILD = """
 import json, sys, torch
-torch.set_num_threads(2)
+torch.set_num_threads({threads})
 from training import runs
 result = runs.{call}
 print(json.dumps(result))
@@ -62,62 +63,62 @@ def measure(arguments: list[str]) -> dict:
     return result | ({"partial": f"{len(asked)} of {len(runs.ROWS)} rows, {steps} steps"} if part else {})
 
 
-def child(call: str, **environment) -> dict:
+def child(call: str, threads: int = 2, **environment) -> dict:
     from measure import in_fresh_process
 
-    return in_fresh_process(CHILD.format(call=call), env=environment)
+    return in_fresh_process(CHILD.format(call=call, threads=threads), env=environment)
 
 
 # ---- the losses ------------------------------------------------------------------------------------------------
 
 
-def trained(name: str, steps: int) -> tuple[dict[str, list[float]], list[str]]:
-    """The losses of eager, of eager from moved weights, and of Mortise, and why they cannot be compared."""
-    found = {"eager": child(f"curve({name!r}, 'eager', {steps})")}
-    found |= {f"moved {seed}": child(f"curve({name!r}, 'eager', {steps}, {seed})") for seed in MOVED}
-    found["mortise"] = child(f"curve({name!r}, 'mortise', {steps})")
-    return {side: run["losses"] for side, run in found.items()}, not_comparable(name, found)
+def trained(name: str, steps: int) -> tuple[dict[str, list[list[float]]], list[str]]:
+    """The losses of the runs of eager and of Mortise, and why they cannot be compared. Two run at a time, each on one thread."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    asked = [(side, seed) for seed in range(RUNS) for side in ("eager", "mortise")]
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda one: child(f"curve({name!r}, {one[0]!r}, {steps}, {one[1]})", threads=1), asked))
+    problems = [why for one, run in zip(asked, found) if (why := not_comparable((name, *one, found[0]["digest"]), run))]
+    return {side: [run["losses"] for one, run in zip(asked, found) if one[0] == side] for side in ("eager", "mortise")}, problems
 
 
-def not_comparable(name: str, found: dict[str, dict]) -> list[str]:
-    """Why the runs are not those that were asked for, on the same data."""
-    problems = []
-    for side, run in found.items():
-        expected = (name, "mortise" if side == "mortise" else "eager", found["eager"]["digest"])
-        if (made := (run["row"], run["side"], run["digest"])) != expected:
-            problems.append(f"{side}: expected the run {expected}, found {made}")
-    if found["mortise"].get("coverage", 0.0) < 1.0:
-        problems.append(f"mortise: {found['mortise'].get('coverage', 0.0):.3f} of the operators ran in programs, all have to")
-    return problems
+def not_comparable(expected: tuple[str, str, int, str], run: dict) -> str:
+    """Why a run is not the one that was asked for, on the same data."""
+    if (made := (run["row"], run["side"], run["perturbed"], run["digest"])) != expected:
+        return f"expected the run {expected}, found {made}"
+    if run["side"] == "mortise" and run.get("coverage", 0.0) < 1.0:
+        return f"mortise: {run.get('coverage', 0.0):.3f} of the operators ran in programs, all have to"
+    return ""
 
 
-def compared(curves: dict[str, list[float]], steps: int) -> dict:
+def compared(curves: dict[str, list[list[float]]], steps: int) -> dict:
     """The keys of the losses; `curve` is why they are wrong."""
     from training import judge
 
-    problems = [f"{side}: {why}" for side, losses in curves.items() if (why := judge.problem_of(losses, steps))]
-    eager = [losses for side, losses in curves.items() if side != "mortise"]
-    final = {side: sum(curves[side][-LAST:]) / LAST for side in ("eager", "mortise")}
+    problems = [f"{side}: {why}" for side, runs in curves.items() for losses in runs if (why := judge.problem_of(losses, steps))]
+    final = {side: sum(sum(losses[-LAST:]) for losses in runs) / (LAST * len(runs)) for side, runs in curves.items()}
     if problems:
         return {"final_loss": final, "distance": None, "curve": "; ".join(problems)}
-    return {"final_loss": final, "distance": judge.distance(curves["mortise"], eager)[0],
-            "curve": judge.disagreement(curves["mortise"], eager)}
+    return {"final_loss": final, "distance": judge.distance(curves["mortise"], curves["eager"])[0],
+            "curve": judge.disagreement(curves["mortise"], curves["eager"])}
 
 
 # ---- the time of a step ----------------------------------------------------------------------------------------
 
 
-def clocked(name: str, curves: dict[str, list[float]]) -> dict:
-    """The keys of the times; `clock` is what is wrong with them. A side whose losses are not eager's has no time."""
+def clocked(name: str, curves: dict[str, list[list[float]]]) -> dict:
+    """The keys of the times; `clock` is what is wrong with them. A side whose losses are not those of the whole runs has no time."""
     found = child(f"times({name!r}, {list(SIDES)!r}, {ROUNDS}, {SECONDS})")
-    return ratios(found, [losses for side, losses in curves.items() if side != "mortise"])
+    return ratios(found, [losses for runs in curves.values() for losses in runs])
 
 
-def ratios(found: dict, eager: list[list[float]]) -> dict:
+def ratios(found: dict, whole: list[list[float]]) -> dict:
+    """`whole`: runs of both sides. A row whose sides disagree fails in any case."""
     from measure import median
     from training import judge
 
-    problems = [f"{side} while clocked: {why}" for side, losses in found["losses"].items() if (why := judge.disagreement(losses, eager))]
+    problems = [f"{side} while clocked: {why}" for side, losses in found["losses"].items() if (why := judge.disagreement([losses], whole))]
     if len(set(found["digests"].values())) != 1:
         problems.append("the sides that were clocked saw different data")
     step = {side: median(times) for side, times in found["times"].items()}

@@ -125,7 +125,7 @@ def curve(row: str, side: str, steps: int, perturbed: int = 0) -> dict:
     """The losses of a whole run."""
     run = Run(row, side, perturbed)
     losses = [run.step() for _ in range(steps)]
-    result = {"row": row, "side": side, "digest": run.digest, "losses": losses}
+    result = {"row": row, "side": side, "perturbed": perturbed, "digest": run.digest, "losses": losses}
     return result | ({"coverage": compiled_share()} if side == "mortise" else {})
 
 

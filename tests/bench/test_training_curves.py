@@ -26,18 +26,19 @@ def losses(row, side, perturbed=0, **faults):
 
 @functools.cache
 def eager(row):
-    return tuple(tuple(losses(row, "eager", seed)) for seed in (0, *training_curves.MOVED))
+    return [losses(row, "eager", seed) for seed in range(training_curves.RUNS)]
 
 
 @pytest.mark.parametrize("row", ROWS)
 def test_a_compiled_training_is_right(row):
-    assert judge.disagreement(losses(row, "mortise"), eager(row)) == ""
+    assert judge.disagreement([losses(row, "mortise", seed) for seed in range(training_curves.RUNS)], eager(row)) == ""
     assert runs.compiled_share() == 1.0
 
 
 @pytest.mark.parametrize("row", ROWS)
 def test_another_rounding_is_right(row):
-    assert judge.disagreement(losses(row, "eager", 3), eager(row)) == ""
+    assert judge.disagreement([losses(row, "eager", 11)], eager(row)) == ""
+    assert judge.disagreement([losses(row, "eager", seed) for seed in (12, 13, 14, 15)], eager(row)) == ""
 
 
 def without(name):
@@ -54,14 +55,16 @@ def without(name):
     ("resnet-f32", "classifier.1.bias"), ("resnet-f32", "resnet.embedder.embedder.convolution.weight"),
 ])  # fmt: skip
 def test_a_gradient_that_is_zero_is_seen(row, name):
-    assert "times the noise" in judge.disagreement(losses(row, "eager", wrong=without(name)), eager(row))
+    wrong = [losses(row, "eager", seed, wrong=without(name)) for seed in range(training_curves.RUNS)]
+    assert "standard errors away" in judge.disagreement(wrong, eager(row))
 
 
 def test_a_gradient_that_is_a_little_wrong_is_seen():
     def plant(module):
         next(module.parameters()).grad.mul_(1.01)
 
-    assert "times the noise" in judge.disagreement(losses("resnet-f32", "eager", wrong=plant), eager("resnet-f32"))
+    wrong = [losses("resnet-f32", "eager", seed, wrong=plant) for seed in range(training_curves.RUNS)]
+    assert "standard errors away" in judge.disagreement(wrong, eager("resnet-f32"))
 
 
 # ---- curves that are none ----------------------------------------------------------------------------------------
@@ -71,12 +74,12 @@ def falling(steps=training_curves.STEPS, shift=0.0):
     return [4 * math.exp(-at / 200) + 0.01 * math.sin(at) + shift for at in range(steps)]
 
 
-def curves(**changes):
-    return {"eager": falling(), "moved 1": falling(shift=1e-4), "moved 2": falling(shift=-1e-4), "mortise": falling(shift=5e-5)} | changes
+def side(shift=0.0, steps=training_curves.STEPS):
+    return [falling(steps, shift + noise) for noise in (0.0, 1e-4, -1e-4, 2e-4)]
 
 
 def row(**changes):
-    return training_curves.compared(curves(**changes), training_curves.STEPS)
+    return training_curves.compared({"eager": side(), "mortise": side(5e-5)} | changes, training_curves.STEPS)
 
 
 def test_curves_within_the_noise_are_right():
@@ -84,30 +87,30 @@ def test_curves_within_the_noise_are_right():
 
 
 @pytest.mark.parametrize("changes, why", [
-    ({"mortise": [*falling()[:-1], math.nan]}, "mortise: the loss of step 499 is not finite"),
-    ({"eager": [math.inf, *falling()[1:]]}, "eager: the loss of step 0 is not finite"),
-    ({"mortise": falling(400)}, "expected 500 losses, found 400"),
-    ({"mortise": falling(shift=1e-3)}, "times the noise"),
-    ({"mortise": [*falling()[:300], *falling(shift=0.01)[300:]]}, "times the noise"),
-    ({"mortise": [4.0] * 500}, "nothing was learnt"),
-    ({"moved 1": falling(), "moved 2": falling()}, "three runs of eager that differ"),
+    ({"mortise": [*side()[:3], [*falling()[:-1], math.nan]]}, "mortise: the loss of step 499 is not finite"),
+    ({"eager": [*side()[:3], [math.inf, *falling()[1:]]]}, "eager: the loss of step 0 is not finite"),
+    ({"mortise": side(steps=400)}, "expected 500 losses, found 400"),
+    ({"mortise": side(1e-3)}, "standard errors away"),
+    ({"mortise": [[*a[:300], *b[300:]] for a, b in zip(side(), side(0.01))]}, "standard errors away"),
+    ({"mortise": [[4.0] * 500] * 4}, "nothing was learnt"),
+    ({"mortise": [falling(shift=noise) for noise in (0, 2e-3, -2e-3, 1e-3)]}, "our runs differ"),
+    ({"mortise": [falling(shift=5e-5)] * 4}, "are the same"),
+    ({"eager": [falling()] * 4}, "three runs of eager or more that differ"),
 ])  # fmt: skip
 def test_what_is_no_such_curve_is_red(changes, why):
     assert why in row(**changes)["curve"]
 
 
-def found(**changes):
-    runs_of = {side: {"row": "gpt2-f32", "side": "eager", "digest": "a"} for side in ("eager", "moved 1", "moved 2")}
-    return runs_of | {"mortise": {"row": "gpt2-f32", "side": "mortise", "digest": "a", "coverage": 1.0} | changes}
+EXPECTED = ("gpt2-f32", "mortise", 1, "a")
+RUN = {"row": "gpt2-f32", "side": "mortise", "perturbed": 1, "digest": "a", "coverage": 1.0}
 
 
-def test_runs_are_those_that_were_asked_for():
-    assert training_curves.not_comparable("gpt2-f32", found()) == []
-
-
-@pytest.mark.parametrize("changes", [{"digest": "b"}, {"row": "gpt2-bf16"}, {"side": "eager"}, {"coverage": 0.99}, {"coverage": 0.0}])
+@pytest.mark.parametrize(
+    "changes", [{"digest": "b"}, {"row": "gpt2-bf16"}, {"side": "eager"}, {"perturbed": 0}, {"coverage": 0.99}, {"coverage": 0.0}]
+)
 def test_a_run_of_something_else_is_red(changes):
-    assert training_curves.not_comparable("gpt2-f32", found(**changes))
+    assert training_curves.not_comparable(EXPECTED, RUN) == ""
+    assert training_curves.not_comparable(EXPECTED, RUN | changes)
 
 
 def test_what_ran_in_eager_has_no_share():
@@ -123,8 +126,7 @@ def clock(mortise=7.0, inductor_losses=None):
     if inductor_losses:
         first["inductor"] = inductor_losses
     step = {"eager": [10.0, 30.0, 10.0], "fused": [9.5] * 3, "inductor": [9.0] * 3, "mortise": [mortise] * 3}
-    eager_runs = [falling(), falling(shift=1e-4), falling(shift=-1e-4)]
-    return training_curves.ratios({"times": step, "losses": first, "digests": dict.fromkeys(step, "a")}, eager_runs)
+    return training_curves.ratios({"times": step, "losses": first, "digests": dict.fromkeys(step, "a")}, [*side(), *side(5e-5)])
 
 
 def test_times():
@@ -149,7 +151,7 @@ def test_memory():
 @pytest.mark.parametrize("part, why", [("curve", "nothing was learnt"), ("clock", "too slow"), ("memory", "too much")])
 def test_a_wrong_row_makes_the_figure_red(monkeypatch, tmp_path, part, why):
     good = {"final_loss": {"eager": 1.0, "mortise": 1.0}, "step_ratio": {"eager": 0.5}, "peak_ratio": 0.9}
-    monkeypatch.setattr(training_curves, "trained", lambda *_: ({"eager": [1.0], "mortise": [1.0]}, []))
+    monkeypatch.setattr(training_curves, "trained", lambda *_: ({"eager": [[1.0]], "mortise": [[1.0]]}, []))
     for function, key in (("compared", "curve"), ("clocked", "clock"), ("remembered", "memory")):
         monkeypatch.setattr(training_curves, function, lambda *_, key=key: good | {key: why if key == part else ""})
     monkeypatch.setattr("measure.ROOT", tmp_path)
@@ -182,5 +184,5 @@ def test_a_picture(tmp_path):
     pytest.importorskip("matplotlib")
     from training import picture
 
-    picture.draw({"gpt2-f32": curves()}, tmp_path / "new" / "curves.svg")
+    picture.draw({"gpt2-f32": {"eager": side(), "mortise": side(5e-5)}}, tmp_path / "new" / "curves.svg")
     assert "gpt2-f32" in (text := (tmp_path / "new" / "curves.svg").read_text()) or "<svg" in text
