@@ -150,7 +150,7 @@ def row(name: str, device: str, dtype, dynamic: bool, small: bool) -> dict:
         exact = network.double()
         expected = [t.cpu() for t in exact.run(exact.module)]
         eager = network.run(network.module)
-        compiled = torch.compile(network.module, backend="mortise", dynamic=dynamic, options={"device": device})
+        compiled = torch.compile(network.module, backend="mortise", fullgraph=True, dynamic=dynamic, options={"device": device})
         found = network.run(compiled, network.module)
         report = torch_mortise.last_report()
     like = [t.cpu() for t in eager]

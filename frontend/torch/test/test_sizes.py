@@ -50,6 +50,15 @@ def test_the_option_switches_it_off():
     assert traces() == 4
 
 
+def test_a_convolution_is_asked_for_with_names_or_without():
+    image, weight = torch.empty(20, 3, 8, 8), torch.empty(4, 3, 3, 3)
+    rest = {"bias": None, "stride": [1, 1], "padding": [1, 1], "dilation": [1, 1], "transposed": False, "groups": 1}
+    rest |= {"output_padding": [0, 0], "bias_sizes": None}
+    with sizes.convolutions_of_any_batch():
+        found = torch._C._select_conv_backend(image, weight, **rest)
+        assert found == torch._C._select_conv_backend(input=image, weight=weight, **rest)  # as PyTorch 2.11 does
+
+
 def test_traces_of_other_backends_are_theirs():
     torch._dynamo.utils.counters.clear()
     call = torch.compile(lambda x: x * 3, backend="aot_eager")

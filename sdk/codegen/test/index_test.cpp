@@ -30,5 +30,8 @@ TEST(Index, ConditionsThatAlwaysHoldVanish) {
   IndexSpace space;
   IndexId i = space.loop(0, 10);
   EXPECT_EQ(space.guard(0, i, 0, 10), 0u);
-  EXPECT_NE(space.guard(0, space.add(i, space.constant(-2)), 0, 10), 0u);
+  const GuardId moved = space.guard(0, space.add(i, space.constant(-2)), 0, 10);
+  ASSERT_EQ(space.guard(moved).size(), 1u);
+  EXPECT_EQ(space.guard(moved)[0], (Condition{i, 2, 12})); // of natural numbers
+  EXPECT_EQ(space.guard(0, i, 2, 12), moved);
 }
