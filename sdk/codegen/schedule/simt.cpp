@@ -20,14 +20,18 @@ static constexpr unsigned vectorsPerThread = 4;
 // the other computes. The rest of a longer row is read again, mostly from a cache.
 static constexpr unsigned mostValues = 32;
 static constexpr unsigned pointwiseThreads = 256;
-static constexpr unsigned rowThreads = 512;    // of a block, at most
-static constexpr unsigned leastRowThreads = 8; // that share a row: 128 bytes side by side
-static constexpr unsigned columnThreads = 256; // likewise
+static constexpr unsigned rowThreads = 512;      // of a block, at most
+static constexpr unsigned rowBlockThreads = 128; // of a block whose teams have fewer
+static constexpr unsigned leastRowThreads = 8;   // that share a row: 128 bytes side by side
+static constexpr unsigned columnThreads = 256;   // likewise
 static constexpr unsigned mostParts = 256;
-static constexpr unsigned stepsPerPart = 16;    // at least, of each thread
-static constexpr unsigned mostUnrolled = 8;     // steps
-static constexpr unsigned mostPartials = 32;    // values of a thread's partial results
-static constexpr double mostUnrolledCost = 512; // of the code of all steps, in additions
+static constexpr double mostRounds = 4;           // of blocks, where units have parts
+static constexpr double worthPart = 0.01;         // of the device's time that more parts have to save
+static constexpr unsigned stepsPerPart = 16;      // at least, of each thread
+static constexpr unsigned mostUnrolled = 8;       // steps
+static constexpr unsigned bytesInFlight = 128;    // of a thread's loads
+static constexpr unsigned residentThreads = 1024; // of a multiprocessor, where a thread may have 64 registers
+static constexpr double mostUnrolledCost = 512;   // of the code of all steps, in additions
 static constexpr unsigned partsPerThread = 8;
 
 // A team shares a row, so that few rows need not be kept apart.
@@ -111,6 +115,25 @@ static unsigned powerOf2(double atLeast, unsigned most) {
   return std::min(std::bit_ceil(static_cast<unsigned>(std::clamp(std::ceil(atLeast), 1.0, 1e6))), most);
 }
 
+int64_t SimtSchedule::keptElements() const {
+  const int64_t vectors = (*loops.back().extent.number() + lanes - 1) / lanes;
+  return std::max<int64_t>(0, vectors - int64_t(copies) * team) * lanes;
+}
+
+static int64_t valuesOf(const Reduction &reduction, const LoopPlan &plan) {
+  return isArg(plan.dag.exprs[reduction.expr].op) ? 2 : 1;
+}
+
+// Whether the block's memory has room for what several passes read of its rows, beside what its teams combine.
+static bool fitsBlock(const LoopPlan &plan, const SimtTarget &target, const SimtSchedule &schedule) {
+  int64_t bytes = 0;
+  for (const Reread &read : plan.rereads)
+    bytes += schedule.keptElements() * (dtypeBits(read.dtype) / 8);
+  for (const Reduction &reduction : plan.reductions)
+    bytes += valuesOf(reduction, plan) * 8 * (schedule.team / target.subgroup + 1);
+  return !plan.rereads.empty() && schedule.teams * bytes <= target.sharedBytes;
+}
+
 // A team shares each row. It is as large as lets every thread have several vectors in flight. Where the innermost loop
 // has too few steps for a subgroup, the team shares the longest one.
 static void scheduleRows(const LoopPlan &plan, const SimtTarget &target, SimtSchedule &schedule) {
@@ -127,16 +150,23 @@ static void scheduleRows(const LoopPlan &plan, const SimtTarget &target, SimtSch
   const bool isNarrow = schedule.lanes > 1 && plan.typical(schedule.units) * target.subgroup >= target.deviceThreads;
   const unsigned edge = schedule.peeled ? 2 * schedule.lanes : 1; // its elements have a thread each
   const unsigned least = std::max(powerOf2(steps, isNarrow ? leastRowThreads : target.subgroup), edge);
-  schedule.team = std::max(least, powerOf2(steps * vectorsPerStep / perThread,
-                                           std::min({rowThreads, target.blockThreads, powerOf2(steps, rowThreads)})));
-  schedule.teams = std::max(1U, 128 / schedule.team);
+  const double wanted = steps * vectorsPerStep / perThread;
+  const unsigned most = std::min({rowThreads, target.blockThreads, powerOf2(steps, rowThreads)});
+  schedule.team = std::max(least, powerOf2(wanted, most));
+  // With a block for itself it may have any number of subgroups.
+  if (const unsigned exact = static_cast<unsigned>(std::ceil(wanted / target.subgroup)) * target.subgroup;
+      exact >= least && exact < schedule.team && 2 * exact > rowBlockThreads)
+    schedule.team = exact;
+  schedule.teams = std::max(1U, rowBlockThreads / schedule.team);
   const bool alone = std::ranges::count_if(schedule.loops, [](const ScheduledLoop &loop) { return loop.inside; }) == 1;
   if (auto number = extent.number(); number && *number > 0 && alone) {
     const int64_t copies = (*number / schedule.lanes + schedule.team - 1) / schedule.team;
     const unsigned most = mostValues / schedule.lanes;
     schedule.isLooped = copies > most;
-    schedule.copies =
-        schedule.isLooped ? most - most / 4 : static_cast<unsigned>(copies); // a loop needs registers, too
+    schedule.keepsRow = schedule.isLooped && fitsBlock(plan, target, schedule);
+    schedule.copies = !schedule.isLooped  ? static_cast<unsigned>(copies)
+                      : schedule.keepsRow ? 0
+                                          : most - most / 4; // a loop needs registers, too
   }
 }
 
@@ -157,8 +187,18 @@ static bool isShareable(const LoopPlan &plan) {
   return plan.passes == 2 && std::ranges::all_of(plan.roots, &Root::row);
 }
 
-static int64_t valuesOf(const Reduction &reduction, const LoopPlan &plan) {
-  return isArg(plan.dag.exprs[reduction.expr].op) ? 2 : 1;
+// So many that the blocks of all parts fill the device, which has `resident` of them at once, as often as there are
+// rounds of them: the last round takes as long as the others, however few blocks it has. Fewer where that makes no
+// difference.
+static unsigned chooseParts(double blocks, double resident, double most) {
+  unsigned best = 1;
+  double bestShare = 0;
+  for (unsigned parts = 1; parts <= std::max(1.0, most) && blocks * parts <= mostRounds * resident; ++parts) {
+    const double rounds = blocks * parts / resident, share = rounds / std::ceil(rounds);
+    if (share > bestShare * (1 + worthPart))
+      best = parts, bestShare = share;
+  }
+  return best;
 }
 
 static void shareUnits(const LoopPlan &plan, const SimtTarget &target, SimtSchedule &schedule) {
@@ -166,12 +206,12 @@ static void shareUnits(const LoopPlan &plan, const SimtTarget &target, SimtSched
     return;
   const Dim &extent = schedule.loops[schedule.split].extent;
   const double vectors = plan.typical(extent) / schedule.stepOf(schedule.split);
-  const double threads = plan.typical(schedule.units) * schedule.team;
-  const double parts = std::min(target.deviceThreads / std::max(threads, 1.0), vectors / schedule.team / stepsPerPart);
-  if (parts < 2)
+  const double most = std::min<double>(mostParts, vectors / schedule.team / stepsPerPart);
+  schedule.parts = chooseParts(std::max(1.0, std::ceil(plan.typical(schedule.units) / schedule.teams)),
+                               std::max(1U, target.deviceThreads / 2 / schedule.threads()), most);
+  if (schedule.parts == 1)
     return;
-  schedule.parts = powerOf2(parts / 1.5, mostParts);
-  schedule.copies = 0, schedule.isLooped = true;
+  schedule.copies = 0, schedule.isLooped = true, schedule.keepsRow = false;
   int64_t values = 0;
   for (const Reduction &reduction : plan.reductions)
     values += valuesOf(reduction, plan);
@@ -197,25 +237,23 @@ static unsigned narrowColumns(const LoopPlan &plan, const SimtTarget &target, co
   return lanes;
 }
 
-// As many loads in flight as registers hold the partial results of, but not more than a thread has steps. What computes
-// much for each element waits for that, and not for memory.
+// As many loads in flight as registers hold, but not more than a thread has steps. What computes much for each element
+// waits for that, and not for memory.
 static void unrollSteps(const LoopPlan &plan, SimtSchedule &schedule) {
   const int innermost = schedule.innermost();
   if (schedule.copies || innermost < 0)
     return;
-  int64_t values = 1;
-  for (int pass = 1; pass < plan.passes; ++pass) {
-    int64_t ofPass = 0;
-    for (const Reduction &reduction : plan.reductions)
-      ofPass += reduction.level == pass ? valuesOf(reduction, plan) : 0;
-    values = std::max(values, ofPass);
-  }
+  const uint64_t members = schedule.loops[innermost].members;
+  const auto streams = std::ranges::count_if(plan.loads, [&](IndexId at) { return plan.space.loops(at) & members; });
   double steps = plan.typical(schedule.loops[innermost].extent) / schedule.stepOf(innermost);
   if (innermost == schedule.split)
     steps /= schedule.team * schedule.parts;
-  const double most = std::min({steps, double(mostUnrolled), double(mostPartials) / (values * schedule.lanes),
-                                mostUnrolledCost / (plan.costPerPoint * schedule.lanes)});
+  const double most =
+      std::min({steps, double(mostUnrolled), double(bytesInFlight) / (std::max<double>(streams, 1) * accessBytes),
+                mostUnrolledCost / (plan.costPerPoint * schedule.lanes)});
   schedule.unroll = std::bit_floor(static_cast<unsigned>(std::max(most, 1.0)));
+  if (isShareable(plan) && schedule.unroll > 1)
+    schedule.resident = residentThreads / schedule.threads();
 }
 
 // Vectors of few elements, and what reads its factors once anyway, are left to teams that share rows or columns.
@@ -283,7 +321,9 @@ SimtSchedule combineSchedule(const SimtSchedule &schedule, const SimtTarget &tar
   SimtSchedule combine = schedule;
   combine.team = powerOf2(double(schedule.parts) / partsPerThread, target.subgroup);
   combine.teams = columnThreads / combine.team;
+  combine.laneInside = false; // neighbouring threads have neighbouring units
   combine.split = -1;
+  combine.resident = 0;
   combine.peeled.reset();
   combine.unroll = combine.lanes = 1;
   combine.units = 1;

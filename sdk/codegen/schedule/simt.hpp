@@ -23,23 +23,28 @@ struct SimtSchedule : Schedule {
   // Each element of the loops that are not `inside`, times each vector of the lane loop where that is not inside, is
   // the work of one team.
   Dim units = 1;
-  unsigned team = 1;  // threads of a team, a power of 2
+  unsigned team = 1;  // threads of a team: a power of 2, or whole subgroups that have a block for themselves
   unsigned teams = 1; // of a block
   int split = -1;     // the loop, inside, whose steps the threads of a team take by turns; -1 where nothing is reduced
   // So many vectors of a row each thread computes and keeps in registers from pass to pass.
   unsigned copies = 0;
   bool isLooped = true; // the others come in a loop, which computes them again in each pass
+  // Whether a team keeps what that loop reads again (LoopPlan::rereads) in the block's memory, from the first pass on.
+  bool keepsRow = false;
+  static constexpr unsigned fetchedAtOnce = 8; // vectors of a thread
   // Set where rows begin and end anywhere between aligned vectors: the lane loop is peeled. Its vectors begin where
   // this address is a multiple of the lanes; the elements in front of them and behind are one for a thread.
   std::optional<IndexId> peeled;
-  // > 1: the innermost loop takes so many steps at once, so that their loads are under way together. Where it reduces,
-  // each of them has a partial result of its own, and `foldAfter` times so many steps end in one of the thread's: sums
-  // of many terms would lose digits one after the other.
+  // > 1: the innermost loop takes so many steps at once, a power of 2, so that their loads are under way together. They
+  // are combined in pairs, and `foldAfter` times so many steps end in a partial result: sums of many terms would lose
+  // digits one after the other.
   unsigned unroll = 1;
   static constexpr unsigned foldAfter = 8;
   // > 1: the steps of the loop `split` are shared by so many teams, because there are few units. They leave partial
   // results in scratch memory, which a second kernel combines (combineSchedule).
   unsigned parts = 1;
+  // Blocks that are to share a multiprocessor, which decides how many registers a thread may have; 0: any number.
+  unsigned resident = 0;
   Dim scratchBytes = 0; // of all partial results
   // A unit is a tile of a product. Tiles follow each other along the columns, then along the rows.
   std::optional<ProductTile> tile;
@@ -56,6 +61,8 @@ struct SimtSchedule : Schedule {
   // Elements of a step of a loop inside a unit.
   int64_t stepOf(size_t loop) const { return laneInside && loop + 1 == loops.size() ? lanes : 1; }
   unsigned threads() const { return team * teams; }
+  // Of a row that a team keeps (keepsRow): elements of the lane loop.
+  int64_t keptElements() const;
   Dim blocks() const { return ceilDiv(units, Dim(teams)); } // of one part
 };
 

@@ -22,7 +22,7 @@ class EmulatedMachine final : public SimtMachine {
 public:
   EmulatedMachine(unsigned subgroup, EmulatedCallee callee) : size(subgroup), callee(std::move(callee)) {}
   mutable bool synchronises = false; // some kernel has barriers or exchanges
-  void makeKernel(mlir::LLVM::LLVMFuncOp, unsigned) const override {}
+  void makeKernel(mlir::LLVM::LLVMFuncOp, unsigned, unsigned) const override {}
   mlir::Value thread(Code &c) const override;
   mlir::Value block(Code &c) const override;
   void barrier(Code &c) const override;

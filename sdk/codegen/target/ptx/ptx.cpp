@@ -30,10 +30,13 @@ public:
 
 class PtxMachine final : public SimtMachine {
 public:
-  void makeKernel(LLVM::LLVMFuncOp function, unsigned threads) const override {
+  void makeKernel(LLVM::LLVMFuncOp function, unsigned threads, unsigned resident) const override {
     OpBuilder b(function.getContext());
     function.setCConv(LLVM::cconv::CConv::PTX_Kernel);
-    function.setPassthroughAttr(b.getArrayAttr(b.getStrArrayAttr({"nvvm.reqntid", std::to_string(threads)})));
+    SmallVector<Attribute> attributes{b.getStrArrayAttr({"nvvm.reqntid", std::to_string(threads)})};
+    if (resident)
+      attributes.push_back(b.getStrArrayAttr({"nvvm.minctasm", std::to_string(resident)}));
+    function.setPassthroughAttr(b.getArrayAttr(attributes));
   }
   Value thread(Code &c) const override { return call(c, "llvm.nvvm.read.ptx.sreg.tid.x", c.b.getI32Type(), {}); }
   Value block(Code &c) const override { return call(c, "llvm.nvvm.read.ptx.sreg.ctaid.x", c.b.getI32Type(), {}); }
@@ -47,6 +50,7 @@ public:
   }
   unsigned sharedSpace() const override { return 3; }
   unsigned subgroup() const override { return 32; }
+  bool launchesRows() const override { return true; }
   SmallVector<Value> multiply(Code &c, int32_t dtype, ArrayRef<Value> lhs, ArrayRef<Value> rhs,
                               ArrayRef<Value> sums) const override {
     const bool isHalf = dtype == MORTISE_F16;
@@ -153,9 +157,11 @@ Result<std::string> PtxBackend::textOf(ModuleOp module, const std::string &entry
 static constexpr struct {
   int capability; // ten times the major number, plus the minor one
   const char *chip, *version;
+  unsigned sharedBytes; // of a block, if its launch asks for them
 } chips[] = {
-    {75, "sm_75", "+ptx63"}, {80, "sm_80", "+ptx70"},   {86, "sm_86", "+ptx71"},   {89, "sm_89", "+ptx78"},
-    {90, "sm_90", "+ptx78"}, {100, "sm_100", "+ptx86"}, {120, "sm_120", "+ptx87"},
+    {75, "sm_75", "+ptx63", 64 << 10},   {80, "sm_80", "+ptx70", 163 << 10}, {86, "sm_86", "+ptx71", 99 << 10},
+    {89, "sm_89", "+ptx78", 99 << 10},   {90, "sm_90", "+ptx78", 227 << 10}, {100, "sm_100", "+ptx86", 227 << 10},
+    {120, "sm_120", "+ptx87", 99 << 10},
 };
 
 } // namespace
@@ -166,9 +172,9 @@ Result<SimtTarget> SimtTarget::cuda(int major, int minor, unsigned compileThread
   target.triple = "nvptx64-nvidia-cuda";
   target.compileThreads = compileThreads;
   const int capability = major * 10 + minor;
-  for (const auto &[least, chip, version] : chips)
+  for (const auto &[least, chip, version, sharedBytes] : chips)
     if (capability >= least)
-      target.chip = chip, target.features = version;
+      target.chip = chip, target.features = version, target.sharedBytes = sharedBytes;
   target.matrices = capability >= 80; // mma.sync for bf16
   if (target.chip.empty())
     return Error{MORTISE_UNSUPPORTED, "expected a GPU of compute capability 7.5 or newer, found " +
