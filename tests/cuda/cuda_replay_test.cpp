@@ -17,6 +17,7 @@ namespace mortise::test {
 namespace {
 
 using testing::AllOf;
+using testing::Contains;
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -133,6 +134,29 @@ TEST(CudaReplay, FromTheSecondCallOnAGraphIsLaunched) {
   std::vector<std::string> calls = session.calls();
   std::erase_if(calls, [](const std::string &line) { return line.starts_with("cuCtx"); });
   EXPECT_THAT(calls, ElementsAre(StartsWith("cuStreamIsCapturing"), StartsWith("cuGraphLaunch")));
+}
+
+// Rows of 80 KB lie in memory of the block that each launch has to ask for, once the function may.
+TEST(CudaReplay, LaunchesAskForTheMemoryOfTheirRows) {
+  constexpr uint64_t rows = 2 * 20000 * 4;
+  const Session session;
+  Memory memory(session.devices[0]);
+  Network net;
+  ValueId x = net.input(MORTISE_F32, {2, 20000});
+  for (int i = 0; i < 4; ++i)
+    x = net.op("softmax", {x}, {integer("axis", 1)});
+  net.output(x);
+  session.configure("");
+  Pair pair(session, net.finish());
+  const std::vector<std::string> calls = session.calls();
+  EXPECT_THAT(calls, Contains(AllOf(StartsWith("cuFuncSetAttribute"), HasSubstr("value=80000"))));
+  const std::vector<MortiseAddress> in{memory.make(rows)}, out{memory.make(rows)};
+  const MortiseAddress workspace = memory.make(pair.replayed.workspaceBytes);
+  for (int call = 0; call < 3; ++call)
+    pair.expectEqual(workspace, in, out);
+  EXPECT_THAT(pair.launches, ElementsAre(0, 1, 1));
+  EXPECT_THAT(session.work(), AllOf(SizeIs(4), Each(HasSubstr(" shared=80000 "))));
+  pair.expectEqual(workspace, {memory.make(rows)}, out); // a node with another address
 }
 
 // Each of the caller's addresses alone, and the workspace's. A product whose address changes is captured no more.

@@ -395,12 +395,17 @@ void SimtKernel::steps(const ScheduledLoop &level, Carried &carried, llvm::funct
     });
     return end;
   };
+  const auto takeAll = [&](Value low, Value high, Carried &sums) {
+    for (unsigned count = simt.unroll; count >= 1; count /= 2)
+      low = take(count, low, high, sums);
+  };
+  if (!simt.folds())
+    return takeAll(bounds.low, c.two<arith::MaxSIOp>(bounds.low, bounds.high), carried);
   Value round = strideOf(simt.unroll * SimtSchedule::foldAfter);
   carried = loop(bounds.low, bounds.high, round, carried, 0, [&](Value low, ValueRange before) {
     Value high = c.two<arith::MinSIOp>(bounds.high, c.addI(low, round));
     Carried partial = neutrals(reducing, true);
-    for (unsigned count = simt.unroll; count >= 1; count /= 2)
-      low = take(count, low, high, partial);
+    takeAll(low, high, partial);
     return combineAll(reducing, Carried(before.begin(), before.end()), partial);
   });
 }

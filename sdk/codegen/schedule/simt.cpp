@@ -306,10 +306,12 @@ Dim SimtSchedule::iterations(const LoopPlan &plan, bool combines) const {
   for (size_t i = loops.size(); i-- > 0;) {
     if (!loops[i].inside || (!isLooped && i + 1 == loops.size()))
       continue;
-    const bool isShared = static_cast<int>(i) == split, isUnrolled = unroll > 1 && static_cast<int>(i) == innermost();
-    const int64_t folded = isUnrolled ? int64_t(unroll) * foldAfter : 1;
-    const Dim rounds = ceilDiv(loops[i].extent, Dim(stepOf(i) * folded * (isShared ? int64_t(team) * parts : 1)));
-    nest = rounds * (nest * folded + (isUnrolled ? foldAfter + unroll + 2 : 1)) + 1;
+    const Dim steps = stepsPerThread(static_cast<int>(i));
+    nest = steps * nest + 1;
+    if (unroll > 1 && static_cast<int>(i) == innermost()) // the loops of a round, each with its end
+      nest += ceilDiv(steps, Dim(unroll)) + (ceilDiv(steps, Dim(int64_t(unroll) * foldAfter)) + 1) * (unroll + 2);
+    else
+      nest += steps;
   }
   if (!plan.isPut())
     return nest * plan.passes;

@@ -36,10 +36,14 @@ struct SimtSchedule : Schedule {
   // this address is a multiple of the lanes; the elements in front of them and behind are one for a thread.
   std::optional<IndexId> peeled;
   // > 1: the innermost loop takes so many steps at once, a power of 2, so that their loads are under way together. They
-  // are combined in pairs, and `foldAfter` times so many steps end in a partial result: sums of many terms would lose
-  // digits one after the other.
+  // are combined in pairs, and `foldAfter` times so many steps end in a partial result, if there are more of them: sums
+  // of many terms would lose digits one after the other.
   unsigned unroll = 1;
-  static constexpr unsigned foldAfter = 8;
+  static constexpr unsigned foldAfter = 32;
+  bool folds() const { // registers are kept free where it is known that there are no more
+    const std::optional<int64_t> steps = stepsPerThread(innermost()).number();
+    return !steps || *steps > int64_t(unroll) * foldAfter;
+  }
   // > 1: the steps of the loop `split` are shared by so many teams, because there are few units. They leave partial
   // results in scratch memory, which a second kernel combines (combineSchedule).
   unsigned parts = 1;
@@ -61,6 +65,9 @@ struct SimtSchedule : Schedule {
   // Elements of a step of a loop inside a unit.
   int64_t stepOf(size_t loop) const { return laneInside && loop + 1 == loops.size() ? lanes : 1; }
   unsigned threads() const { return team * teams; }
+  Dim stepsPerThread(int loop) const { // of a loop inside a unit, at most
+    return ceilDiv(loops[loop].extent, Dim(stepOf(loop) * (loop == split ? int64_t(team) * parts : 1)));
+  }
   // Of a row that a team keeps (keepsRow): elements of the lane loop.
   int64_t keptElements() const;
   Dim blocks() const { return ceilDiv(units, Dim(teams)); } // of one part

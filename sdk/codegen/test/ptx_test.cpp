@@ -115,6 +115,38 @@ TEST_P(PtxTest, RowsAreReadBySixteenBytes) {
   }
 }
 
+// Kernels declare at most 48 KB of a block's memory. A launch asks for what rows need.
+TEST_P(PtxTest, LongRowsLieInMemoryThatTheLaunchAsksFor) {
+  const auto target = SimtTarget::cuda(GetParam().first, GetParam().second, 1);
+  const auto compiler = SimtCompiler::create(*target);
+  for (const auto &[length, isKept] : {std::pair(4096, false), {20000, true}, {300000, false}}) {
+    TestGraph b;
+    softmax(b, MORTISE_BF16, 64, length);
+    const MortiseGraph &graph = b.view();
+    const auto functions = (*compiler)->compile(graph, fuse({&graph, {}, {}, {}}, simtFuseTarget())->groups);
+    ASSERT_TRUE(functions) << functions.error().message;
+    const SimtFunction &function = *functions->at(0);
+    ASSERT_EQ(function.launches.size(), 1U);
+    EXPECT_EQ(function.launches[0].sharedBytes, isKept ? 2U * length : 0U);
+    for (const std::string *code : {&function.code, &function.alignedCode})
+      EXPECT_EQ(code->find(".extern .shared .align 16 .b8") != std::string::npos, isKept) << *code;
+  }
+}
+
+// 33 parts of four blocks a multiprocessor each: 64 registers a thread.
+TEST_P(PtxTest, ColumnsLimitTheirRegisters) {
+  const auto target = SimtTarget::cuda(GetParam().first, GetParam().second, 1);
+  const auto compiler = SimtCompiler::create(*target);
+  TestGraph b;
+  columns(b, MORTISE_BF16, 65536, 4096);
+  const MortiseGraph &graph = b.view();
+  const auto functions = (*compiler)->compile(graph, fuse({&graph, {}, {}, {}}, simtFuseTarget())->groups);
+  ASSERT_TRUE(functions) << functions.error().message;
+  ASSERT_EQ(functions->at(0)->launches.size(), 2U);
+  EXPECT_EQ(functions->at(0)->launches[0].blocks, Dim(528));
+  EXPECT_NE(functions->at(0)->alignedCode.find(".minnctapersm 4"), std::string::npos);
+}
+
 TEST_P(PtxTest, ApproximateInstructionsAreForNarrowResults) {
   const auto target = SimtTarget::cuda(GetParam().first, GetParam().second, 1);
   const auto compiler = SimtCompiler::create(*target);
