@@ -228,6 +228,22 @@ void SimtKernel::fetchRow() {
     keptRows.push_back({read, type, rowArray(type, vectors * simt.teams)});
   }
   const unsigned last = static_cast<unsigned>((vectors + simt.team - 1) / simt.team) + simt.copies;
+  if (machine.copiesAside() && llvm::all_of(keptRows, [&](const KeptRow &row) {
+        return alignmentIn(row) == 16 && alignmentOf(row.read.dtype, row.read.address) == 16;
+      })) {
+    for (unsigned number = simt.copies; number < last; ++number) {
+      Copy copy = copyOf(number);
+      inCopy(copy, [&] {
+        const auto keep = [&] {
+          for (const KeptRow &row : keptRows)
+            machine.copyAside(c, placeInRow(row), pointer(inputs[row.read.slot], c.memoryType(row.read.dtype), laneIndex(row.read.address, 0).scalar));
+        };
+        active ? onlyIf(active, keep) : keep();
+      });
+    }
+    machine.awaitCopies(c);
+    return;
+  }
   for (unsigned number = simt.copies; number < last; number += SimtSchedule::fetchedAtOnce) {
     std::vector<Copy> copies;
     SmallVector<Value> fetched;
@@ -585,8 +601,9 @@ Value sharedArray(ModuleOp module, Code &c, const SimtMachine &machine, const st
   {
     OpBuilder::InsertionGuard keep(c.b);
     c.b.setInsertionPointToStart(module.getBody());
-    LLVM::GlobalOp::create(c.b, c.loc, LLVM::LLVMArrayType::get(type, count), false, LLVM::Linkage::Internal, name,
-                           Attribute(), 16, machine.sharedSpace());
+    LLVM::GlobalOp::create(c.b, c.loc, LLVM::LLVMArrayType::get(type, count), false,
+                           count ? LLVM::Linkage::Internal : LLVM::Linkage::External, name, Attribute(), 16,
+                           machine.sharedSpace());
   }
   return LLVM::AddressOfOp::create(c.b, c.loc, LLVM::LLVMPointerType::get(c.b.getContext(), machine.sharedSpace()),
                                    name);

@@ -23,6 +23,11 @@ public:
   // Whether a launch has to ask for the memory of rows (SimtLaunch::sharedBytes), since code declares less than a block
   // may have.
   virtual bool launchesRows() const { return false; }
+  // Has 16 bytes copied into the block's memory, both addresses multiples of 16, while the thread goes on; awaitCopies
+  // ends when all that the thread has asked for are done. Only where copiesAside.
+  virtual bool copiesAside() const { return false; }
+  virtual void copyAside(Code &, Value /*to*/, Value /*from*/) const { llvm_unreachable("a machine without copies"); }
+  virtual void awaitCopies(Code &) const { llvm_unreachable("a machine without copies"); }
   // sums + lhs rhs, for 16 x 16, 16 x 8 and 16 x 8 matrices of f16 or bf16, and of f32, that the 32 threads of a
   // subgroup hold together: tiles/attention.cpp says who has what. Words (i32) have two numbers side by side along the
   // terms, the first one in the low half: 4 of lhs, 2 of rhs. All threads of the subgroup call it. Only where
@@ -33,7 +38,7 @@ public:
   }
 };
 
-// An array in the block's memory, with 16-byte alignment.
+// An array in the block's memory, with 16-byte alignment. Of 0 elements: what the launch asks for.
 Value sharedArray(mlir::ModuleOp module, Code &c, const SimtMachine &machine, const std::string &name, Type type,
                   size_t count);
 

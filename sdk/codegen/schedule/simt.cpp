@@ -243,8 +243,9 @@ static void unrollSteps(const LoopPlan &plan, SimtSchedule &schedule) {
   const int innermost = schedule.innermost();
   if (schedule.copies || innermost < 0)
     return;
-  const uint64_t members = schedule.loops[innermost].members;
-  const auto streams = std::ranges::count_if(plan.loads, [&](IndexId at) { return plan.space.loops(at) & members; });
+  const auto streams = std::ranges::count_if(plan.dag.exprs, [](const Expr &expr) {
+    return expr.op == Op::Input && !(elementCount(expr.dims) == 1);
+  });
   double steps = plan.typical(schedule.loops[innermost].extent) / schedule.stepOf(innermost);
   if (innermost == schedule.split)
     steps /= schedule.team * schedule.parts;

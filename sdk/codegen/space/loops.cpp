@@ -90,6 +90,7 @@ void LoopPlan::collectReads(ExprId id, TupleId at, GuardId guard, Reads &reads) 
 void LoopPlan::findRereads() {
   if (loops.empty() || !loops.back().reduced || passes < 2)
     return;
+  const bool hasRows = !std::ranges::all_of(loops, &Loop::reduced);
   std::set<std::pair<uint32_t, IndexId>> known, added;
   for (int pass = 0; pass < passes; ++pass) {
     Reads reads;
@@ -101,7 +102,8 @@ void LoopPlan::findRereads() {
         collectReads(root.expr, root.at, 0, reads);
     for (const auto &[read, dtype] : reads.unguarded) {
       const auto [slot, address] = read;
-      const bool isOfRow = coefficient(address, loops.back().number) == 1 && (space.loops(address) & ~reducedMask);
+      const bool isOfRow =
+          coefficient(address, loops.back().number) == 1 && (!hasRows || (space.loops(address) & ~reducedMask));
       if (isOfRow && !known.insert(read).second && added.insert(read).second)
         rereads.push_back({slot, dtype, address});
     }

@@ -51,6 +51,15 @@ public:
   unsigned sharedSpace() const override { return 3; }
   unsigned subgroup() const override { return 32; }
   bool launchesRows() const override { return true; }
+  bool copiesAside() const override { return std::getenv("FUSED_ASYNC") != nullptr; }
+  void copyAside(Code &c, Value to, Value from) const override {
+    Value global = LLVM::AddrSpaceCastOp::create(c.b, c.loc, LLVM::LLVMPointerType::get(c.b.getContext(), 1), from);
+    LLVM::CallIntrinsicOp::create(c.b, c.loc, c.b.getStringAttr("llvm.nvvm.cp.async.cg.shared.global.16"),
+                                  ValueRange{to, global});
+  }
+  void awaitCopies(Code &c) const override {
+    LLVM::CallIntrinsicOp::create(c.b, c.loc, c.b.getStringAttr("llvm.nvvm.cp.async.wait.all"), ValueRange());
+  }
   SmallVector<Value> multiply(Code &c, int32_t dtype, ArrayRef<Value> lhs, ArrayRef<Value> rhs,
                               ArrayRef<Value> sums) const override {
     const bool isHalf = dtype == MORTISE_F16;
