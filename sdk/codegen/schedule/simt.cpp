@@ -24,7 +24,7 @@ static constexpr unsigned rowThreads = 512;      // of a block, at most
 static constexpr unsigned rowBlockThreads = 128; // of a block whose teams have fewer
 static constexpr unsigned leastRowThreads = 8;   // that share a row: 128 bytes side by side
 static constexpr unsigned columnThreads = 256;   // likewise
-static constexpr unsigned mostParts = 256;
+static constexpr unsigned mostParts = 512;
 static constexpr double mostRounds = 4;           // of blocks, where units have parts
 static constexpr double worthPart = 0.01;         // of the device's time that more parts have to save
 static constexpr unsigned stepsPerPart = 16;      // at least, of each thread
@@ -187,13 +187,13 @@ static bool isShareable(const LoopPlan &plan) {
   return plan.passes == 2 && std::ranges::all_of(plan.roots, &Root::row);
 }
 
-// So many that the blocks of all parts fill the device, which has `resident` of them at once, as often as there are
-// rounds of them: the last round takes as long as the others, however few blocks it has. Fewer where that makes no
-// difference.
-static unsigned chooseParts(double blocks, double resident, double most) {
+// So many, between two numbers, that the blocks of all parts fill the device, which has `resident` of them at once, as
+// often as there are rounds of them: the last round takes as long as the others, however few blocks it has. Fewer where
+// that makes no difference.
+static unsigned chooseParts(double blocks, double resident, unsigned least, double most) {
   unsigned best = 1;
   double bestShare = 0;
-  for (unsigned parts = 1; parts <= std::max(1.0, most) && blocks * parts <= mostRounds * resident; ++parts) {
+  for (unsigned parts = least; parts <= std::max(1.0, most) && blocks * parts <= mostRounds * resident; ++parts) {
     const double rounds = blocks * parts / resident, share = rounds / std::ceil(rounds);
     if (share > bestShare * (1 + worthPart))
       best = parts, bestShare = share;
@@ -206,9 +206,14 @@ static void shareUnits(const LoopPlan &plan, const SimtTarget &target, SimtSched
     return;
   const Dim &extent = schedule.loops[schedule.split].extent;
   const double vectors = plan.typical(extent) / schedule.stepOf(schedule.split);
-  const double most = std::min<double>(mostParts, vectors / schedule.team / stepsPerPart);
-  schedule.parts = chooseParts(std::max(1.0, std::ceil(plan.typical(schedule.units) / schedule.teams)),
-                               std::max(1U, target.deviceThreads / 2 / schedule.threads()), most);
+  const double steps = vectors / schedule.team, most = std::min<double>(mostParts, steps / stepsPerPart);
+  const double blocks = std::max(1.0, std::ceil(plan.typical(schedule.units) / schedule.teams));
+  const double resident = std::max(1U, target.deviceThreads / 2 / schedule.threads());
+  schedule.parts = chooseParts(blocks, resident, 1, most);
+  // Where there is a second kernel anyway, it has all that threads would have to fold.
+  const unsigned withoutFolds = static_cast<unsigned>(std::ceil(steps / (SimtSchedule::foldAfter * mostUnrolled)));
+  if (schedule.parts > 1 && schedule.parts < withoutFolds)
+    schedule.parts = std::max(schedule.parts, chooseParts(blocks, resident, withoutFolds, most));
   if (schedule.parts == 1)
     return;
   schedule.copies = 0, schedule.isLooped = true, schedule.keepsRow = false;
@@ -243,9 +248,8 @@ static void unrollSteps(const LoopPlan &plan, SimtSchedule &schedule) {
   const int innermost = schedule.innermost();
   if (schedule.copies || innermost < 0)
     return;
-  const auto streams = std::ranges::count_if(plan.dag.exprs, [](const Expr &expr) {
-    return expr.op == Op::Input && !(elementCount(expr.dims) == 1);
-  });
+  const auto streams = std::ranges::count_if(
+      plan.dag.exprs, [](const Expr &expr) { return expr.op == Op::Input && !(elementCount(expr.dims) == 1); });
   double steps = plan.typical(schedule.loops[innermost].extent) / schedule.stepOf(innermost);
   if (innermost == schedule.split)
     steps /= schedule.team * schedule.parts;

@@ -39,7 +39,7 @@ struct SimtSchedule : Schedule {
   // are combined in pairs, and `foldAfter` times so many steps end in a partial result, if there are more of them: sums
   // of many terms would lose digits one after the other.
   unsigned unroll = 1;
-  static constexpr unsigned foldAfter = 32;
+  static constexpr unsigned foldAfter = 16;
   bool folds() const { // registers are kept free where it is known that there are no more
     const std::optional<int64_t> steps = stepsPerThread(innermost()).number();
     return !steps || *steps > int64_t(unroll) * foldAfter;

@@ -133,7 +133,7 @@ TEST_P(PtxTest, LongRowsLieInMemoryThatTheLaunchAsksFor) {
   }
 }
 
-// 33 parts of four blocks a multiprocessor each: 64 registers a thread.
+// Four blocks share a multiprocessor: 64 registers a thread.
 TEST_P(PtxTest, ColumnsLimitTheirRegisters) {
   const auto target = SimtTarget::cuda(GetParam().first, GetParam().second, 1);
   const auto compiler = SimtCompiler::create(*target);
@@ -143,7 +143,7 @@ TEST_P(PtxTest, ColumnsLimitTheirRegisters) {
   const auto functions = (*compiler)->compile(graph, fuse({&graph, {}, {}, {}}, simtFuseTarget())->groups);
   ASSERT_TRUE(functions) << functions.error().message;
   ASSERT_EQ(functions->at(0)->launches.size(), 2U);
-  EXPECT_EQ(functions->at(0)->launches[0].blocks, Dim(528));
+  EXPECT_EQ(functions->at(0)->launches[0].blocks, Dim(1056));
   EXPECT_NE(functions->at(0)->alignedCode.find(".minnctapersm 4"), std::string::npos);
 }
 
