@@ -41,10 +41,7 @@ EmittedSimtKernel SimtKernel::emit(StringRef name) {
     return arith::ShRUIOp::create(b, c.loc, thread, c.integer(i32, llvm::Log2_32(size)));
   };
   const bool memberFirst = simt.laneInside;
-  member = simt.team == 1    ? c.integer(i32, 0)
-           : simt.teams == 1 ? thread
-           : memberFirst     ? lowBits(simt.team)
-                             : highBits(simt.teams);
+  member = simt.team == 1 ? c.integer(i32, 0) : memberFirst ? lowBits(simt.team) : highBits(simt.teams);
   team = simt.teams == 1 ? c.integer(i32, 0) : memberFirst ? highBits(simt.team) : lowBits(simt.teams);
 
   // A grid has less than 2^31 blocks, so that the number of a unit fits i32 only where the units do.
@@ -220,50 +217,52 @@ Value SimtKernel::rowArray(Type type, int64_t count) {
   return mine;
 }
 
-// Brings what several passes read of the row into the block's memory. A thread reads there what it has written itself.
+// Brings what several passes read of the row into the block's memory. A thread reads there what it has brought itself.
 void SimtKernel::fetchRow() {
   const int64_t vectors = simt.keptElements() / simt.lanes;
   for (const Reread &read : plan.rereads) {
     Type element = c.memoryType(read.dtype), type = simt.lanes > 1 ? c.vectorOf(element) : element;
     keptRows.push_back({read, type, rowArray(type, vectors * simt.teams)});
   }
+  const bool isAside = machine.copiesAside() && llvm::all_of(keptRows, [&](const KeptRow &row) {
+                         return alignmentIn(row) == 16 && alignmentOf(row.read.dtype, row.read.address) == 16;
+                       });
   const unsigned last = static_cast<unsigned>((vectors + simt.team - 1) / simt.team) + simt.copies;
-  if (machine.copiesAside() && llvm::all_of(keptRows, [&](const KeptRow &row) {
-        return alignmentIn(row) == 16 && alignmentOf(row.read.dtype, row.read.address) == 16;
-      })) {
-    for (unsigned number = simt.copies; number < last; ++number) {
-      Copy copy = copyOf(number);
-      inCopy(copy, [&] {
-        const auto keep = [&] {
-          for (const KeptRow &row : keptRows)
-            machine.copyAside(c, placeInRow(row), pointer(inputs[row.read.slot], c.memoryType(row.read.dtype), laneIndex(row.read.address, 0).scalar));
-        };
-        active ? onlyIf(active, keep) : keep();
-      });
-    }
-    machine.awaitCopies(c);
-    return;
-  }
   for (unsigned number = simt.copies; number < last; number += SimtSchedule::fetchedAtOnce) {
     std::vector<Copy> copies;
-    SmallVector<Value> fetched;
-    for (unsigned i = number; i < std::min(last, number + SimtSchedule::fetchedAtOnce); ++i) {
+    for (unsigned i = number; i < std::min(last, number + SimtSchedule::fetchedAtOnce); ++i)
       copies.push_back(copyOf(i));
-      inCopy(copies.back(), [&] {
-        for (const KeptRow &row : keptRows)
-          fetched.push_back(readRaw(row.read.slot, row.read.dtype, row.read.address, 0));
-      });
-    }
-    size_t at = 0;
-    for (Copy &copy : copies)
-      inCopy(copy, [&] {
-        const auto keep = [&] {
-          for (const KeptRow &row : keptRows)
-            LLVM::StoreOp::create(b, c.loc, fetched[at++], placeInRow(row), alignmentIn(row));
-        };
-        active ? onlyIf(active, keep) : keep();
-      });
+    isAside ? copyAside(copies) : copyThroughRegisters(copies);
   }
+  if (isAside)
+    machine.awaitCopies(c);
+}
+
+void SimtKernel::copyAside(MutableArrayRef<Copy> vectors) {
+  const auto ask = [&] {
+    for (const auto &[read, type, array] : keptRows)
+      machine.copyAside(c, placeInRow({read, type, array}),
+                        pointer(inputs[read.slot], c.memoryType(read.dtype), scalarIndex(read.address)));
+  };
+  for (Copy &vector : vectors)
+    inCopy(vector, [&] { active ? onlyIf(active, ask) : ask(); });
+}
+
+// All loads come before the first store.
+void SimtKernel::copyThroughRegisters(MutableArrayRef<Copy> vectors) {
+  SmallVector<Value> loaded;
+  for (Copy &vector : vectors)
+    inCopy(vector, [&] {
+      for (const KeptRow &row : keptRows)
+        loaded.push_back(readRaw(row.read.slot, row.read.dtype, row.read.address, 0));
+    });
+  size_t at = 0;
+  const auto keep = [&] {
+    for (const KeptRow &row : keptRows)
+      LLVM::StoreOp::create(b, c.loc, loaded[at++], placeInRow(row), alignmentIn(row));
+  };
+  for (Copy &vector : vectors)
+    inCopy(vector, [&] { active ? onlyIf(active, keep) : keep(); });
 }
 
 // Of the vector at hand.

@@ -87,6 +87,8 @@ private:
   void peel();
   Copy copyOf(unsigned number);
   void fetchRow();
+  void copyAside(llvm::MutableArrayRef<Copy> vectors);
+  void copyThroughRegisters(llvm::MutableArrayRef<Copy> vectors);
   struct KeptRow { // SimtSchedule::keepsRow
     Reread read;
     Type type; // of its elements: vectors

@@ -19,11 +19,11 @@ static constexpr unsigned vectorsPerThread = 4;
 // Of a row in the registers of one thread, so that two of the largest blocks share a multiprocessor: one loads while
 // the other computes. The rest of a longer row is read again, mostly from a cache.
 static constexpr unsigned mostValues = 32;
+static constexpr unsigned mostValuesOfFew = 48; // in smaller blocks
 static constexpr unsigned pointwiseThreads = 256;
-static constexpr unsigned rowThreads = 512;      // of a block, at most
-static constexpr unsigned rowBlockThreads = 128; // of a block whose teams have fewer
-static constexpr unsigned leastRowThreads = 8;   // that share a row: 128 bytes side by side
-static constexpr unsigned columnThreads = 256;   // likewise
+static constexpr unsigned rowThreads = 512;    // of a block, at most
+static constexpr unsigned leastRowThreads = 8; // that share a row: 128 bytes side by side
+static constexpr unsigned columnThreads = 256; // likewise
 static constexpr unsigned mostParts = 512;
 static constexpr double mostRounds = 4;           // of blocks, where units have parts
 static constexpr double worthPart = 0.01;         // of the device's time that more parts have to save
@@ -145,23 +145,21 @@ static void scheduleRows(const LoopPlan &plan, const SimtTarget &target, SimtSch
     for (size_t i = 0; i + 1 < schedule.loops.size(); ++i)
       if (const double found = plan.typical(schedule.loops[i].extent); schedule.loops[i].inside && found > steps)
         steps = found, schedule.split = static_cast<int>(i), vectorsPerStep = vectors;
-  const unsigned perThread = schedule.lanes > 1 ? vectorsPerThread : mostValues / 2;
   // Fewer threads than a subgroup, if there are rows for all: they exchange less, and each has more in flight.
   const bool isNarrow = schedule.lanes > 1 && plan.typical(schedule.units) * target.subgroup >= target.deviceThreads;
   const unsigned edge = schedule.peeled ? 2 * schedule.lanes : 1; // its elements have a thread each
   const unsigned least = std::max(powerOf2(steps, isNarrow ? leastRowThreads : target.subgroup), edge);
-  const double wanted = steps * vectorsPerStep / perThread;
-  const unsigned most = std::min({rowThreads, target.blockThreads, powerOf2(steps, rowThreads)});
-  schedule.team = std::max(least, powerOf2(wanted, most));
-  // With a block for itself it may have any number of subgroups.
-  if (const unsigned exact = static_cast<unsigned>(std::ceil(wanted / target.subgroup)) * target.subgroup;
-      exact >= least && exact < schedule.team && 2 * exact > rowBlockThreads)
-    schedule.team = exact;
-  schedule.teams = std::max(1U, rowBlockThreads / schedule.team);
+  const double all = steps * vectorsPerStep;
+  // Of vectors a thread has more than three and up to six, so that as few as may be are left out of the last round.
+  const double wanted = schedule.lanes > 1 ? std::bit_floor(static_cast<unsigned>(std::clamp((all - 1) / 3, 1.0, 1e6)))
+                                           : all / (mostValues / 2);
+  schedule.team =
+      std::max(least, powerOf2(wanted, std::min({rowThreads, target.blockThreads, powerOf2(steps, rowThreads)})));
+  schedule.teams = std::max(1U, 128 / schedule.team);
   const bool alone = std::ranges::count_if(schedule.loops, [](const ScheduledLoop &loop) { return loop.inside; }) == 1;
   if (auto number = extent.number(); number && *number > 0 && alone) {
     const int64_t copies = (*number / schedule.lanes + schedule.team - 1) / schedule.team;
-    const unsigned most = mostValues / schedule.lanes;
+    const unsigned most = (schedule.threads() < rowThreads ? mostValuesOfFew : mostValues) / schedule.lanes;
     schedule.isLooped = copies > most;
     schedule.keepsRow = schedule.isLooped && fitsBlock(plan, target, schedule);
     schedule.copies = !schedule.isLooped  ? static_cast<unsigned>(copies)
@@ -376,6 +374,11 @@ SimtSchedule scheduleSimt(const LoopPlan &plan, const SimtTarget &target) {
     shareUnits(plan, target, schedule);
   if (reduces || schedule.laneInside)
     unrollSteps(plan, schedule);
+  const auto isOneStep = [&](IndexId address) {
+    return std::ranges::all_of(plan.loops, [&](const Loop &loop) { return plan.space.loops(address) & loop.members; });
+  };
+  schedule.readsOnce =
+      reduces && isShareable(plan) && schedule.lanes == widest(plan) && std::ranges::all_of(plan.loads, isOneStep);
   return schedule;
 }
 

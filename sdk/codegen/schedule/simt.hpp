@@ -23,7 +23,7 @@ struct SimtSchedule : Schedule {
   // Each element of the loops that are not `inside`, times each vector of the lane loop where that is not inside, is
   // the work of one team.
   Dim units = 1;
-  unsigned team = 1;  // threads of a team: a power of 2, or whole subgroups that have a block for themselves
+  unsigned team = 1;  // threads of a team, a power of 2
   unsigned teams = 1; // of a block
   int split = -1;     // the loop, inside, whose steps the threads of a team take by turns; -1 where nothing is reduced
   // So many vectors of a row each thread computes and keeps in registers from pass to pass.
@@ -50,6 +50,8 @@ struct SimtSchedule : Schedule {
   // Blocks that are to share a multiprocessor, which decides how many registers a thread may have; 0: any number.
   unsigned resident = 0;
   Dim scratchBytes = 0; // of all partial results
+  bool readsOnce =
+      false; // nothing that one thread has read is read again, by itself or others: caches need not have it
   // A unit is a tile of a product. Tiles follow each other along the columns, then along the rows.
   std::optional<ProductTile> tile;
 

@@ -128,6 +128,11 @@ TEST_P(PtxTest, LongRowsLieInMemoryThatTheLaunchAsksFor) {
     const SimtFunction &function = *functions->at(0);
     ASSERT_EQ(function.launches.size(), 1U);
     EXPECT_EQ(function.launches[0].sharedBytes, isKept ? 2U * length : 0U);
+    // The chip copies what is aligned while threads go on.
+    const bool isAside = isKept && GetParam().first >= 8;
+    EXPECT_EQ(function.alignedCode.find("cp.async.cg.shared.global") != std::string::npos, isAside);
+    EXPECT_EQ(function.alignedCode.find("cp.async.wait_all") != std::string::npos, isAside);
+    EXPECT_EQ(function.code.find("cp.async"), std::string::npos);
     for (const std::string *code : {&function.code, &function.alignedCode})
       EXPECT_EQ(code->find(".extern .shared .align 16 .b8") != std::string::npos, isKept) << *code;
   }
