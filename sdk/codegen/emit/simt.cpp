@@ -200,6 +200,11 @@ SimtKernel::Copy SimtKernel::copyOf(unsigned number) {
   return copy;
 }
 
+static unsigned bytesOf(Type type) {
+  const auto vector = dyn_cast<VectorType>(type);
+  return getElementTypeOrSelf(type).getIntOrFloatBitWidth() / 8 * (vector ? vector.getDimSize(0) : 1);
+}
+
 // The block's memory for the rows of its teams: `count` elements of a type.
 Value SimtKernel::rowArray(Type type, int64_t count) {
   if (!machine.launchesRows())
@@ -211,21 +216,25 @@ Value SimtKernel::rowArray(Type type, int64_t count) {
                      : sharedArray(module, c, machine, name, b.getI8Type(), 0);
   Value mine = LLVM::GEPOp::create(b, c.loc, pointerType, b.getI8Type(), base,
                                    ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(sharedBytes)});
-  const auto vector = dyn_cast<VectorType>(type);
-  const unsigned bytes = getElementTypeOrSelf(type).getIntOrFloatBitWidth() / 8 * (vector ? vector.getDimSize(0) : 1);
-  sharedBytes += static_cast<unsigned>(llvm::alignTo(bytes * count, 16));
+  sharedBytes += static_cast<unsigned>(llvm::alignTo(bytesOf(type) * count, 16));
   return mine;
 }
 
 // Brings what several passes read of the row into the block's memory. A thread reads there what it has brought itself.
 void SimtKernel::fetchRow() {
   const int64_t vectors = simt.keptElements() / simt.lanes;
-  for (const Reread &read : plan.rereads) {
-    Type element = c.memoryType(read.dtype), type = simt.lanes > 1 ? c.vectorOf(element) : element;
-    keptRows.push_back({read, type, rowArray(type, vectors * simt.teams)});
-  }
-  const bool isAside = machine.copiesAside() && llvm::all_of(keptRows, [&](const KeptRow &row) {
-                         return alignmentIn(row) == 16 && alignmentOf(row.read.dtype, row.read.address) == 16;
+  const auto arrayOf = [&](Type element) {
+    Type type = simt.lanes > 1 ? c.vectorOf(element) : element;
+    return KeptRow{type, rowArray(type, vectors * simt.teams)};
+  };
+  for (const Reread &read : plan.rereads)
+    keptReads.emplace_back(read, arrayOf(c.memoryType(read.dtype)));
+  for (const Cached &entry : plan.cache)
+    if (simt.keeps(entry))
+      keptValues.emplace(&entry, arrayOf(inScratchType(c.registerType(plan.dag.exprs[entry.expr].dtype))));
+  const bool isAside = machine.copiesAside() && llvm::all_of(keptReads, [&](const auto &each) {
+                         const auto &[read, row] = each;
+                         return bytesOf(row.type) == 16 && alignmentOf(read.dtype, read.address) == 16;
                        });
   const unsigned last = static_cast<unsigned>((vectors + simt.team - 1) / simt.team) + simt.copies;
   for (unsigned number = simt.copies; number < last; number += SimtSchedule::fetchedAtOnce) {
@@ -240,8 +249,8 @@ void SimtKernel::fetchRow() {
 
 void SimtKernel::copyAside(MutableArrayRef<Copy> vectors) {
   const auto ask = [&] {
-    for (const auto &[read, type, array] : keptRows)
-      machine.copyAside(c, placeInRow({read, type, array}),
+    for (const auto &[read, row] : keptReads)
+      machine.copyAside(c, placeInRow(row),
                         pointer(inputs[read.slot], c.memoryType(read.dtype), scalarIndex(read.address)));
   };
   for (Copy &vector : vectors)
@@ -253,12 +262,12 @@ void SimtKernel::copyThroughRegisters(MutableArrayRef<Copy> vectors) {
   SmallVector<Value> loaded;
   for (Copy &vector : vectors)
     inCopy(vector, [&] {
-      for (const KeptRow &row : keptRows)
-        loaded.push_back(readRaw(row.read.slot, row.read.dtype, row.read.address, 0));
+      for (const auto &[read, row] : keptReads)
+        loaded.push_back(readRaw(read.slot, read.dtype, read.address, 0));
     });
   size_t at = 0;
   const auto keep = [&] {
-    for (const KeptRow &row : keptRows)
+    for (const auto &[read, row] : keptReads)
       LLVM::StoreOp::create(b, c.loc, loaded[at++], placeInRow(row), alignmentIn(row));
   };
   for (Copy &vector : vectors)
@@ -278,17 +287,25 @@ Value SimtKernel::placeInRow(const KeptRow &row) {
   return LLVM::GEPOp::create(b, c.loc, row.array.getType(), row.type, row.array, ValueRange{at});
 }
 
-unsigned SimtKernel::alignmentIn(const KeptRow &row) const {
-  return std::min<unsigned>(16, dtypeBits(row.read.dtype) / 8 * simt.lanes);
+unsigned SimtKernel::alignmentIn(const KeptRow &row) { return std::min(16U, bytesOf(row.type)); }
+
+Value SimtKernel::loadKept(const KeptRow &row) {
+  return LLVM::LoadOp::create(b, c.loc, row.type, placeInRow(row), alignmentIn(row));
+}
+
+Value SimtKernel::readKept(const Cached &entry) {
+  const auto found = keptValues.find(&entry);
+  if (found == keptValues.end() || isInCopy)
+    return {};
+  Value raw = loadKept(found->second);
+  return isBool(plan.dag.exprs[entry.expr].dtype) ? c.resizeInt(raw, b.getI1Type(), false) : raw;
 }
 
 Value SimtKernel::read(const Expr &input, IndexId address, GuardId guard) {
   if (!isInCopy && guard == 0)
-    for (const KeptRow &row : keptRows)
-      if (row.read.slot == input.slot && row.read.address == address) {
-        Value raw = LLVM::LoadOp::create(b, c.loc, row.type, placeInRow(row), alignmentIn(row));
-        return c.fromMemory(raw, input.dtype);
-      }
+    for (const auto &[read, row] : keptReads)
+      if (read.slot == input.slot && read.address == address)
+        return c.fromMemory(loadKept(row), input.dtype);
   return Emitter::read(input, address, guard);
 }
 
@@ -425,8 +442,14 @@ void SimtKernel::steps(const ScheduledLoop &level, Carried &carried, llvm::funct
   });
 }
 
-// Stores the values of this pass that an output keeps for later ones.
+// Stores the values of this pass that an output, or the block's memory, keeps for later ones.
 void SimtKernel::keep(int number) {
+  if (!isInCopy)
+    for (const auto &[entry, row] : keptValues)
+      if (entry->pass == number) {
+        Value kept = inScratch(value(entry->expr, entry->at, 0));
+        LLVM::StoreOp::create(b, c.loc, simt.lanes > 1 ? c.splat(kept) : kept, placeInRow(row), alignmentIn(row));
+      }
   const auto stores = [&](const Cached &entry) { return entry.pass == number && entry.root >= 0; };
   if (llvm::none_of(plan.cache, stores))
     return;
@@ -467,11 +490,7 @@ void SimtKernel::setResult(const Reduction &reduction, const Carried &total) {
 }
 
 // Of a partial result in scratch memory.
-static unsigned partAlignment(Type type) {
-  const auto vector = dyn_cast<VectorType>(type);
-  const int64_t bytes = getElementTypeOrSelf(type).getIntOrFloatBitWidth() / 8 * (vector ? vector.getDimSize(0) : 1);
-  return static_cast<unsigned>(std::min<int64_t>(bytes, 16));
-}
+static unsigned partAlignment(Type type) { return std::min(16U, bytesOf(type)); }
 
 void SimtKernel::reducePass(ArrayRef<const Reduction *> all, int number, Value unit) {
   const auto accumulateStep = [&](Carried &sums) {

@@ -66,7 +66,7 @@ private:
   Value symbol(uint32_t number) override;
   Bounds boundsOf(const ScheduledLoop &loop) override;
   void steps(const ScheduledLoop &level, Carried &carried, llvm::function_ref<void(Carried &)> body) override;
-  Value readKept(const Cached &) override { return {}; }
+  Value readKept(const Cached &entry) override;
   Value read(const Expr &input, IndexId address, GuardId guard) override;
   unsigned alignmentOf(int32_t dtype, IndexId address) override;
 
@@ -89,14 +89,14 @@ private:
   void fetchRow();
   void copyAside(llvm::MutableArrayRef<Copy> vectors);
   void copyThroughRegisters(llvm::MutableArrayRef<Copy> vectors);
-  struct KeptRow { // SimtSchedule::keepsRow
-    Reread read;
-    Type type; // of its elements: vectors
+  struct KeptRow { // an array in the block's memory (SimtSchedule::keepsRow)
+    Type type;     // of its elements: vectors
     Value array;
   };
   Value rowArray(Type type, int64_t count);
   Value placeInRow(const KeptRow &row);
-  unsigned alignmentIn(const KeptRow &row) const;
+  static unsigned alignmentIn(const KeptRow &row);
+  Value loadKept(const KeptRow &row);
   Carried firstSteps(unsigned first, unsigned count, llvm::function_ref<void(unsigned, Carried &)> step);
   void combineParts(Value unit);
   Carried neutrals(llvm::ArrayRef<const Reduction *> all, bool vectors);
@@ -143,7 +143,8 @@ private:
   Value vectorsBegin, vectorsEnd;
   Copy edge;
   void onEdge(llvm::function_ref<void()> body);
-  std::vector<KeptRow> keptRows;
+  std::vector<std::pair<Reread, KeptRow>> keptReads;
+  std::map<const Cached *, KeptRow> keptValues;
   bool isInCopy = false;
   unsigned sharedBytes = 0;
   llvm::ArrayRef<const Reduction *> reducing; // of the pass at hand

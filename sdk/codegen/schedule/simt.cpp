@@ -21,7 +21,8 @@ static constexpr unsigned vectorsPerThread = 4;
 static constexpr unsigned mostValues = 32;
 static constexpr unsigned mostValuesOfFew = 48; // in smaller blocks
 static constexpr unsigned pointwiseThreads = 256;
-static constexpr unsigned rowThreads = 512;    // of a block, at most
+static constexpr unsigned rowThreads = 512; // of a block, at most
+static constexpr unsigned leastBlockThreads = 64;
 static constexpr unsigned leastRowThreads = 8; // that share a row: 128 bytes side by side
 static constexpr unsigned columnThreads = 256; // likewise
 static constexpr unsigned mostParts = 512;
@@ -124,14 +125,34 @@ static int64_t valuesOf(const Reduction &reduction, const LoopPlan &plan) {
   return isArg(plan.dag.exprs[reduction.expr].op) ? 2 : 1;
 }
 
-// Whether the block's memory has room for what several passes read of its rows, beside what its teams combine.
-static bool fitsBlock(const LoopPlan &plan, const SimtTarget &target, const SimtSchedule &schedule) {
-  int64_t bytes = 0;
+// Of a block's memory for what several passes need of its rows, and for what its teams combine.
+static int64_t keptBytes(const LoopPlan &plan, const SimtTarget &target, const SimtSchedule &schedule) {
+  int64_t ofElement = 0, combined = 0;
   for (const Reread &read : plan.rereads)
-    bytes += schedule.keptElements() * (dtypeBits(read.dtype) / 8);
+    ofElement += static_cast<int64_t>(dtypeBits(read.dtype) / 8);
+  if (schedule.keepsValues)
+    for (const Cached &entry : plan.cache)
+      ofElement += schedule.keeps(entry) ? registerBytes(plan.dag.exprs[entry.expr].dtype) : 0;
   for (const Reduction &reduction : plan.reductions)
-    bytes += valuesOf(reduction, plan) * 8 * (schedule.team / target.subgroup + 1);
-  return !plan.rereads.empty() && schedule.teams * bytes <= target.sharedBytes;
+    combined += valuesOf(reduction, plan) * 8 * (schedule.team / target.subgroup + 1);
+  return schedule.teams * (schedule.keptElements() * ofElement + combined);
+}
+
+// Registers have as much of a long row as leaves room for a loop over the rest. Two blocks of a multiprocessor, of
+// which one loads while the other computes, come before values that need not be computed again.
+static void keepRow(const LoopPlan &plan, const SimtTarget &target, SimtSchedule &schedule, unsigned most) {
+  schedule.copies = most;
+  for (const int64_t blocks : {2, 1})
+    for (const bool values : {true, false}) {
+      schedule.keepsValues = values;
+      schedule.keepsRow = !plan.rereads.empty() && blocks * keptBytes(plan, target, schedule) <= target.sharedBytes;
+      if (!schedule.keepsRow)
+        continue;
+      if (blocks > 1)
+        schedule.resident = residentThreads / schedule.threads();
+      return;
+    }
+  schedule.copies = most - most / 4;
 }
 
 // A team shares each row. It is as large as lets every thread have several vectors in flight. Where the innermost loop
@@ -155,16 +176,16 @@ static void scheduleRows(const LoopPlan &plan, const SimtTarget &target, SimtSch
                                            : all / (mostValues / 2);
   schedule.team =
       std::max(least, powerOf2(wanted, std::min({rowThreads, target.blockThreads, powerOf2(steps, rowThreads)})));
-  schedule.teams = std::max(1U, 128 / schedule.team);
+  // One team's barriers would hold up another.
+  schedule.teams = schedule.team < leastBlockThreads ? 2 * leastBlockThreads / schedule.team : 1;
   const bool alone = std::ranges::count_if(schedule.loops, [](const ScheduledLoop &loop) { return loop.inside; }) == 1;
   if (auto number = extent.number(); number && *number > 0 && alone) {
     const int64_t copies = (*number / schedule.lanes + schedule.team - 1) / schedule.team;
     const unsigned most = (schedule.threads() < rowThreads ? mostValuesOfFew : mostValues) / schedule.lanes;
     schedule.isLooped = copies > most;
-    schedule.keepsRow = schedule.isLooped && fitsBlock(plan, target, schedule);
-    schedule.copies = !schedule.isLooped  ? static_cast<unsigned>(copies)
-                      : schedule.keepsRow ? 0
-                                          : most - most / 4; // a loop needs registers, too
+    schedule.copies = static_cast<unsigned>(copies);
+    if (schedule.isLooped)
+      keepRow(plan, target, schedule, most);
   }
 }
 
@@ -214,7 +235,7 @@ static void shareUnits(const LoopPlan &plan, const SimtTarget &target, SimtSched
     schedule.parts = std::max(schedule.parts, chooseParts(blocks, resident, withoutFolds, most));
   if (schedule.parts == 1)
     return;
-  schedule.copies = 0, schedule.isLooped = true, schedule.keepsRow = false;
+  schedule.copies = 0, schedule.isLooped = true, schedule.keepsRow = schedule.keepsValues = false;
   int64_t values = 0;
   for (const Reduction &reduction : plan.reductions)
     values += valuesOf(reduction, plan);
@@ -245,7 +266,7 @@ static unsigned narrowColumns(const LoopPlan &plan, const SimtTarget &target, co
 static void unrollSteps(const LoopPlan &plan, SimtSchedule &schedule) {
   const int innermost = schedule.innermost();
   if (schedule.copies || innermost < 0)
-    return;
+    return; // registers are full
   const auto streams = std::ranges::count_if(
       plan.dag.exprs, [](const Expr &expr) { return expr.op == Op::Input && !(elementCount(expr.dims) == 1); });
   double steps = plan.typical(schedule.loops[innermost].extent) / schedule.stepOf(innermost);

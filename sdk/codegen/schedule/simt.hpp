@@ -31,6 +31,7 @@ struct SimtSchedule : Schedule {
   bool isLooped = true; // the others come in a loop, which computes them again in each pass
   // Whether a team keeps what that loop reads again (LoopPlan::rereads) in the block's memory, from the first pass on.
   bool keepsRow = false;
+  bool keepsValues = false;                    // and what it would compute again (LoopPlan::cache)
   static constexpr unsigned fetchedAtOnce = 8; // vectors of a thread
   // Set where rows begin and end anywhere between aligned vectors: the lane loop is peeled. Its vectors begin where
   // this address is a multiple of the lanes; the elements in front of them and behind are one for a thread.
@@ -70,6 +71,7 @@ struct SimtSchedule : Schedule {
   Dim stepsPerThread(int loop) const { // of a loop inside a unit, at most
     return ceilDiv(loops[loop].extent, Dim(stepOf(loop) * (loop == split ? int64_t(team) * parts : 1)));
   }
+  bool keeps(const Cached &entry) const { return keepsValues && entry.root < 0; }
   // Of a row that a team keeps (keepsRow): elements of the lane loop.
   int64_t keptElements() const;
   Dim blocks() const { return ceilDiv(units, Dim(teams)); } // of one part

@@ -285,7 +285,9 @@ TEST(Simt, OddRowsAreSharedByBlocks) {
     }
 }
 
-// What registers do not hold of a row lies in the block's memory, or comes again where that is too small.
+// What registers do not hold of a row lies in the block's memory, with the values that would be computed again; two
+// blocks have to fit a multiprocessor before one of them has more than it needs. Where it is too small, rows come
+// again.
 TEST(Simt, LongRowsAreKeptWhereTheyFit) {
   const SimtTarget large = largeGpu(), old = *SimtTarget::cuda(7, 5, 1), amd = *SimtTarget::rocm("gfx942", 1);
   const SimtTarget least;
@@ -293,37 +295,44 @@ TEST(Simt, LongRowsAreKeptWhereTheyFit) {
     const SimtTarget &target;
     int32_t dtype;
     int64_t length;
-    bool isLooped, keepsRow;
+    unsigned copies;
+    bool isLooped, keepsRow, keepsValues;
+    unsigned resident;
   };
-  for (const auto &[target, dtype, length, isLooped, keepsRow] :
-       {Case{large, MORTISE_BF16, 4096, false, false},
-        {large, MORTISE_BF16, 16384, false, false},
-        {large, MORTISE_BF16, 16392, true, true},
-        {large, MORTISE_BF16, 33001, true, true},
-        {large, MORTISE_BF16, 114688, true, true},
-        {large, MORTISE_BF16, 131072, true, false},
-        {large, MORTISE_F32, 57344, true, true},
-        {large, MORTISE_F32, 60000, true, false},
-        {old, MORTISE_BF16, 30000, true, true},
-        {old, MORTISE_BF16, 32768, true, false}, // beside what is combined
-        {amd, MORTISE_BF16, 30000, true, true},
-        {amd, MORTISE_BF16, 32768, true, false},
-        {least, MORTISE_BF16, 32768, true, false}}) {
+  for (const auto &[target, dtype, length, copies, isLooped, keepsRow, keepsValues, resident] :
+       {Case{large, MORTISE_BF16, 4096, 4, false, false, false, 0},
+        {large, MORTISE_BF16, 16384, 4, false, false, false, 0},
+        {large, MORTISE_BF16, 16392, 4, true, true, true, 2},
+        {large, MORTISE_BF16, 33001, 4, true, true, true, 2},
+        {large, MORTISE_BF16, 65536, 4, true, true, false, 2},
+        {large, MORTISE_BF16, 131072, 4, true, true, false, 0},
+        {large, MORTISE_BF16, 140000, 3, true, false, false, 0},
+        {large, MORTISE_F32, 32768, 8, true, true, false, 2},
+        {large, MORTISE_F32, 57344, 8, true, true, false, 0},
+        {large, MORTISE_F32, 80000, 6, true, false, false, 0},
+        {old, MORTISE_BF16, 30000, 4, true, true, false, 2},
+        {amd, MORTISE_BF16, 30000, 4, true, true, false, 2},
+        {amd, MORTISE_BF16, 65536, 3, true, false, false, 0},
+        {least, MORTISE_BF16, 32768, 3, true, false, false, 0}}) {
     const SimtSchedule schedule = scheduleOf(softmax, dtype, 8192, length, target);
-    EXPECT_EQ(schedule.isLooped, isLooped) << length;
-    EXPECT_EQ(schedule.keepsRow, keepsRow) << length;
+    const std::string what = dtypeName(dtype) + (" " + std::to_string(length));
+    EXPECT_EQ(schedule.copies, copies) << what;
+    EXPECT_EQ(schedule.isLooped, isLooped) << what;
+    EXPECT_EQ(schedule.keepsRow, keepsRow) << what;
+    EXPECT_EQ(schedule.keepsValues, keepsValues) << what;
+    EXPECT_EQ(schedule.resident, resident) << what;
   }
-  EXPECT_EQ(scheduleOf(softmax, MORTISE_BF16, 8192, 131072).copies, 3U);
-  // One pass reads nothing twice; what all rows have in common need not be kept with each.
+  // One pass reads nothing twice; what all rows have in common is not kept with each.
   EXPECT_FALSE(scheduleOf(largest, MORTISE_BF16, 8192, 32768).keepsRow);
-  EXPECT_TRUE(scheduleOf(weightedSoftmax, MORTISE_BF16, 8192, 100000).keepsRow);
+  EXPECT_TRUE(scheduleOf(weightedSoftmax, MORTISE_BF16, 8192, 120000).keepsRow);
+  EXPECT_FALSE(scheduleOf(sumOfTwo, MORTISE_BF16, 8192, 120000).keepsRow);
 }
 
 TEST(Simt, LongRows) {
   for (const auto family : {softmax, norm, weightedSoftmax, sumOfTwo})
     for (const int32_t dtype : {MORTISE_BF16, MORTISE_F32})
-      for (const int64_t length : {16392, 33001, 60000, 120000}) {
-        if (length == 120000 && family != softmax)
+      for (const int64_t length : {16392, 33001, 60000, 180000}) {
+        if (length == 180000 && family != softmax)
           continue;
         TestGraph b;
         family(b, dtype, 3, length);
@@ -336,15 +345,24 @@ TEST(Simt, LongRows) {
       }
 }
 
-// A row alone in its block has as many subgroups as it needs: four vectors for each thread.
-TEST(Simt, BlocksOfAnyNumberOfSubgroups) {
-  for (const auto &[length, team] : {std::pair(3000, 96U), {4096, 128U}, {5120, 160U}, {10000, 320U}, {1536, 64U}}) {
+// Three to six vectors a thread, so that few threads have none in the last round.
+TEST(Simt, RowsOfAnyLengthLeaveFewThreadsIdle) {
+  for (const auto &[length, team, copies] : {std::tuple(3000, 64U, 6U),
+                                             {4096, 128U, 4U},
+                                             {5120, 128U, 5U},
+                                             {10000, 256U, 5U},
+                                             {1536, 32U, 6U},
+                                             {1000, 32U, 4U},
+                                             {12288, 256U, 6U},
+                                             {16384, 512U, 4U}}) {
     const SimtSchedule schedule = scheduleOf(softmax, MORTISE_BF16, 65536, length);
     EXPECT_EQ(schedule.team, team) << length;
-    EXPECT_TRUE(schedule.teams == 1 || std::has_single_bit(schedule.team)) << length;
+    EXPECT_EQ(schedule.copies, copies) << length;
+    EXPECT_FALSE(schedule.isLooped) << length;
+    EXPECT_EQ(schedule.teams == 1, team >= 64) << length; // with a block for itself, whose barriers hold up no other
   }
   for (const auto family : {softmax, norm, largest})
-    for (const int64_t length : {3000, 5120, 5003, 10000}) {
+    for (const int64_t length : {3000, 5120, 5003, 10000, 1536}) {
       TestGraph b;
       family(b, MORTISE_BF16, 5, length);
       Oracle oracle(b);

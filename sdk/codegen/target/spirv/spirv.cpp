@@ -138,7 +138,9 @@ Result<SimtTarget> SimtTarget::vulkan(const VulkanFeatures &features, unsigned c
   target.subgroup = features.subgroup ? features.subgroup : exchangeThreads;
   target.blockThreads = std::min(features.blockThreads, mostThreads);
   target.compileThreads = compileThreads;
-  target.sharedBytes = features.sharedBytes;
+  // Exchanges through the block's memory take two words of each thread.
+  const unsigned exchanged = features.subgroup ? 0 : 2 * target.blockThreads * sizeof(uint32_t);
+  target.sharedBytes = features.sharedBytes - std::min(features.sharedBytes, exchanged);
   target.backend = [features](const SimtTarget &each) -> Result<std::unique_ptr<SimtBackend>> {
     return std::unique_ptr<SimtBackend>(std::make_unique<SpirvBackend>(each, features));
   };
