@@ -50,9 +50,8 @@ struct SimtSchedule : Schedule {
   unsigned parts = 1;
   // Blocks that are to share a multiprocessor, which decides how many registers a thread may have; 0: any number.
   unsigned resident = 0;
-  Dim scratchBytes = 0; // of all partial results
-  bool readsOnce =
-      false; // nothing that one thread has read is read again, by itself or others: caches need not have it
+  Dim scratchBytes = 0;   // of all partial results
+  bool readsOnce = false; // nothing is read again, by no thread: caches need not have it
   // A unit is a tile of a product. Tiles follow each other along the columns, then along the rows.
   std::optional<ProductTile> tile;
 
