@@ -52,6 +52,7 @@ namespace mortise::cuda {
   X(moduleLoadDataEx, cuModuleLoadDataEx, "cuModuleLoadDataEx")                                                        \
   X(moduleUnload, cuModuleUnload, "cuModuleUnload")                                                                    \
   X(moduleGetFunction, cuModuleGetFunction, "cuModuleGetFunction")                                                     \
+  X(funcSetAttribute, cuFuncSetAttribute, "cuFuncSetAttribute")                                                        \
   X(launchKernel, cuLaunchKernel, "cuLaunchKernel")
 
 // Younger than the oldest driver that the plugin takes; NULL where the driver has none.

@@ -83,6 +83,12 @@ Result<void> Function::make(Image &image, const std::string &text) {
       if (auto done = device.check(driver.kernelGetFunction(&function, kernel), "cuKernelGetFunction"); !done)
         return done;
     }
+    if (launch.sharedBytes) { // more than any kernel may have unasked
+      const CUresult asked = driver.funcSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                                     static_cast<int>(launch.sharedBytes));
+      if (auto done = device.check(asked, "cuFuncSetAttribute"); !done)
+        return done;
+    }
     image.entries.push_back(function);
   }
   return {};

@@ -187,9 +187,10 @@ Result<void> queueLaunch(Stream &stream, const Launch &launch, size_t step, cons
   for (size_t i = 0; i < grids.size(); ++i) {
     if (grids[i] == 0)
       continue;
+    const codegen::SimtLaunch &kernel = code.launches[i];
     const CUresult queued =
-        device.driver.launchKernel((*arguments.entries)[i], static_cast<unsigned>(grids[i]), 1, 1,
-                                   code.launches[i].threads, 1, 1, 0, stream.handle, arguments.pointers(), nullptr);
+        device.driver.launchKernel((*arguments.entries)[i], static_cast<unsigned>(grids[i]), 1, 1, kernel.threads, 1, 1,
+                                   kernel.sharedBytes, stream.handle, arguments.pointers(), nullptr);
     if (auto done = device.check(queued, "cuLaunchKernel"); !done)
       return done;
   }

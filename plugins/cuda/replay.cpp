@@ -159,7 +159,9 @@ CUDA_KERNEL_NODE_PARAMS Replays::Recording::kernelOf(size_t step, size_t number,
   CUDA_KERNEL_NODE_PARAMS kernel{};
   kernel.func = (*arguments.entries)[number];
   kernel.gridDimX = static_cast<unsigned>(schedule.grids[step][number]);
-  kernel.blockDimX = std::get<Launch>(steps[step].work).function->code().launches[number].threads;
+  const codegen::SimtLaunch &launch = std::get<Launch>(steps[step].work).function->code().launches[number];
+  kernel.blockDimX = launch.threads;
+  kernel.sharedMemBytes = launch.sharedBytes;
   kernel.gridDimY = kernel.gridDimZ = kernel.blockDimY = kernel.blockDimZ = 1;
   kernel.kernelParams = arguments.pointers();
   return kernel;

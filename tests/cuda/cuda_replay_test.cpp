@@ -17,6 +17,7 @@ namespace mortise::test {
 namespace {
 
 using testing::AllOf;
+using testing::Contains;
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -133,6 +134,31 @@ TEST(CudaReplay, FromTheSecondCallOnAGraphIsLaunched) {
   std::vector<std::string> calls = session.calls();
   std::erase_if(calls, [](const std::string &line) { return line.starts_with("cuCtx"); });
   EXPECT_THAT(calls, ElementsAre(StartsWith("cuStreamIsCapturing"), StartsWith("cuGraphLaunch")));
+}
+
+// What registers do not hold of long rows lies in memory of the block that each launch has to ask for, once the
+// function may.
+TEST(CudaReplay, LaunchesAskForTheMemoryOfTheirRows) {
+  constexpr uint64_t row = 40000 * 4, kept = (40000 - 16384) * 4;
+  const Session session;
+  Memory memory(session.devices[0]);
+  Network net;
+  std::vector<MortiseAddress> in, out;
+  for (int64_t rows = 1; rows <= 4; ++rows) {
+    net.output(net.op("softmax", {net.input(MORTISE_F32, {rows, 40000})}, {integer("axis", 1)}));
+    in.push_back(memory.make(rows * row)), out.push_back(memory.make(rows * row));
+  }
+  session.configure("");
+  Pair pair(session, net.finish());
+  EXPECT_THAT(session.calls(),
+              Contains(AllOf(StartsWith("cuFuncSetAttribute"), HasSubstr("value=" + std::to_string(kept)))));
+  const MortiseAddress workspace = memory.make(pair.replayed.workspaceBytes);
+  for (int call = 0; call < 3; ++call)
+    pair.expectEqual(workspace, in, out);
+  EXPECT_THAT(pair.launches, ElementsAre(0, 1, 1));
+  EXPECT_THAT(session.work(), AllOf(SizeIs(4), Each(HasSubstr(" shared=" + std::to_string(kept) + " "))));
+  in[2] = memory.make(3 * row); // a node gets another address, and keeps its memory
+  pair.expectEqual(workspace, in, out);
 }
 
 // Each of the caller's addresses alone, and the workspace's. A product whose address changes is captured no more.

@@ -57,8 +57,9 @@ struct CUstream_st {
 };
 struct CUfunc_st {
   std::string name;
-  size_t arguments; // of 8 bytes
-  size_t code;      // a hash: one name may be in several
+  size_t arguments;               // of 8 bytes
+  size_t code;                    // a hash: one name may be in several
+  unsigned mostShared = 48 << 10; // bytes that a launch may ask for
 };
 struct CUevent_st {
   int number;
@@ -222,9 +223,12 @@ std::string hex(uint64_t number) {
   return text.str();
 }
 
-Work kernel(CUfunction function, unsigned blocks, unsigned threads, void **arguments) {
+bool isLaunchable(CUfunction function, unsigned blocks, unsigned threads, unsigned shared) {
+  return blocks > 0 && threads > 0 && threads <= 1024 && shared <= function->mostShared;
+}
+Work kernel(CUfunction function, unsigned blocks, unsigned threads, unsigned shared, void **arguments) {
   std::string line = "kernel " + function->name + " " + text("code", function->code) + " " + text("blocks", blocks) +
-                     " " + text("threads", threads) + " arguments=";
+                     " " + text("threads", threads) + (shared ? " " + text("shared", shared) : "") + " arguments=";
   for (size_t i = 0; i < function->arguments; ++i) {
     uint64_t value;
     std::memcpy(&value, arguments[i], sizeof value);
@@ -592,13 +596,22 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
   *function = functionOf(module->code, module->functions, name);
   return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
+// As an H100 has them: 227 KiB.
+CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
+  ENTER("cuFuncSetAttribute", function->name + " " + text("value", static_cast<unsigned>(value)));
+  NEEDS_CONTEXT;
+  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > 227 << 10)
+    return CUDA_ERROR_INVALID_VALUE;
+  function->mostShared = static_cast<unsigned>(value);
+  return CUDA_SUCCESS;
+}
 CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned, unsigned, unsigned threads, unsigned, unsigned,
-                        unsigned, CUstream stream, void **arguments, void **) {
+                        unsigned shared, CUstream stream, void **arguments, void **) {
   ENTER("cuLaunchKernel", text(stream) + " " + text("blocks", x) + " " + text("threads", threads));
   NEEDS_CONTEXT;
-  if (x == 0 || threads == 0 || threads > 1024)
+  if (!isLaunchable(function, x, threads, shared))
     return CUDA_ERROR_INVALID_VALUE;
-  return queue(stream, kernel(function, x, threads, arguments));
+  return queue(stream, kernel(function, x, threads, shared, arguments));
 }
 
 #ifndef STAND_IN_OLD
@@ -672,9 +685,10 @@ CUresult cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNod
                               const CUDA_KERNEL_NODE_PARAMS *what) {
   ENTER("cuGraphAddKernelNode_v2", "");
   NEEDS_CONTEXT;
-  if (what->gridDimX == 0 || what->blockDimX == 0 || what->blockDimX > 1024)
+  if (!isLaunchable(what->func, what->gridDimX, what->blockDimX, what->sharedMemBytes))
     return CUDA_ERROR_INVALID_VALUE;
-  *node = add(graph, behind, count, kernel(what->func, what->gridDimX, what->blockDimX, what->kernelParams));
+  *node = add(graph, behind, count,
+              kernel(what->func, what->gridDimX, what->blockDimX, what->sharedMemBytes, what->kernelParams));
   return CUDA_SUCCESS;
 }
 CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *behind, size_t count,
@@ -709,7 +723,10 @@ CUresult cuGraphExecDestroy(CUgraphExec executable) {
 }
 CUresult cuGraphExecKernelNodeSetParams(CUgraphExec executable, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *what) {
   ENTER("cuGraphExecKernelNodeSetParams_v2", "");
-  return replace(executable, node, kernel(what->func, what->gridDimX, what->blockDimX, what->kernelParams));
+  if (!isLaunchable(what->func, what->gridDimX, what->blockDimX, what->sharedMemBytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  return replace(executable, node,
+                 kernel(what->func, what->gridDimX, what->blockDimX, what->sharedMemBytes, what->kernelParams));
 }
 CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec executable, CUgraphNode node, const CUDA_MEMCPY3D *what,
                                         CUcontext context) {

@@ -26,6 +26,8 @@ protected:
   virtual Bounds boundsOf(const ScheduledLoop &loop) = 0; // of a loop inside a task
   // A value that an earlier pass has kept where no output keeps it; null where it is computed again.
   virtual Value readKept(const Cached &entry) = 0;
+  // The element, or elements, of an input at this address.
+  virtual Value read(const Expr &input, IndexId address, GuardId guard);
   // The alignment in bytes that a load or store of all lanes at this address can count on.
   virtual unsigned alignmentOf(int32_t dtype, IndexId address) = 0;
 
@@ -53,8 +55,13 @@ protected:
   size_t scopeOf(ExprId expr, TupleId at, GuardId guard);
   Value choose(ExprId expr, TupleId at, GuardId guard);
   Value constantValue(const Expr &expr, TupleId at, GuardId guard);
-  Value load(Value base, int32_t dtype, IndexId address, GuardId guard, bool invariant,
-             llvm::SmallVectorImpl<mlir::LLVM::LoadOp> *made = nullptr);
+  // As it is in memory.
+  Value loadRaw(Value base, int32_t dtype, IndexId address, GuardId guard, bool invariant,
+                llvm::SmallVectorImpl<mlir::LLVM::LoadOp> *made = nullptr);
+  Value load(Value base, int32_t dtype, IndexId address, GuardId guard, bool invariant) {
+    return c.fromMemory(loadRaw(base, dtype, address, guard, invariant), dtype);
+  }
+  Value readRaw(uint32_t slot, int32_t dtype, IndexId address, GuardId guard);
   void store(Value value, Value base, int32_t dtype, IndexId address, Value mask);
   Value scalarIndex(IndexId index, GuardId guard = 0);
   Value scalarAtom(AtomId atom, GuardId guard);
@@ -93,7 +100,8 @@ protected:
 
   // reduce.cpp
   Carried initial(const Reduction &reduction, bool vector);
-  Carried accumulate(const Reduction &reduction, Carried sum);
+  Carried first(const Reduction &reduction);                   // the element at hand
+  Carried accumulate(const Reduction &reduction, Carried sum); // and what has been combined before it
   Carried combine(const Expr &expr, Carried x, Carried y, bool isBehind = false); // y has the larger index, if any
   Carried across(const Expr &expr, Carried x);                                    // the lanes
   Value neutral(const Expr &expr, mlir::Type type);

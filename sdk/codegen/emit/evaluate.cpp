@@ -79,12 +79,8 @@ Value Emitter::compute(ExprId id, TupleId at, GuardId guard) {
     if (Value read = readKept(*kept))
       return read;
   }
-  if (expr.op == Op::Input) {
-    Read read{expr.slot, expr.dtype, plan.space.dot(plan.space.tuple(at), expr.strides, expr.offset), guard, {}};
-    Value loaded = load(inputs[expr.slot], expr.dtype, read.address, guard, !plan.isPut(), &read.loads);
-    reads.push_back(std::move(read));
-    return loaded;
-  }
+  if (expr.op == Op::Input)
+    return read(expr, plan.space.dot(plan.space.tuple(at), expr.strides, expr.offset), guard);
   if (expr.op == Op::Constant)
     return constantValue(expr, at, guard);
   if (expr.op == Op::Extent)
@@ -115,6 +111,17 @@ Value Emitter::compute(ExprId id, TupleId at, GuardId guard) {
     return choose(id, at, guard);
   std::vector<Access> accesses = plan.accesses(id, at, guard);
   return value(accesses[0].expr, accesses[0].at, accesses[0].guard);
+}
+
+Value Emitter::readRaw(uint32_t slot, int32_t dtype, IndexId address, GuardId guard) {
+  Read read{slot, dtype, address, guard, {}};
+  Value raw = loadRaw(inputs[slot], dtype, address, guard, !plan.isPut(), &read.loads);
+  reads.push_back(std::move(read));
+  return raw;
+}
+
+Value Emitter::read(const Expr &input, IndexId address, GuardId guard) {
+  return c.fromMemory(readRaw(input.slot, input.dtype, address, guard), input.dtype);
 }
 
 // Pad and concatenate: selects the operand whose condition holds.
@@ -196,8 +203,8 @@ Value Emitter::pointer(Value base, Type element, Value index) {
   return LLVM::GEPOp::create(b, c.loc, type, element, base, ValueRange{index});
 }
 
-Value Emitter::load(Value base, int32_t dtype, IndexId address, GuardId guard, bool invariant,
-                    SmallVectorImpl<LLVM::LoadOp> *made) {
+Value Emitter::loadRaw(Value base, int32_t dtype, IndexId address, GuardId guard, bool invariant,
+                       SmallVectorImpl<LLVM::LoadOp> *made) {
   Type element = c.memoryType(dtype);
   const unsigned alignment = dtypeBits(dtype) / 8;
   auto plain = [&](Type type, Value place, unsigned alignment) {
@@ -210,7 +217,7 @@ Value Emitter::load(Value base, int32_t dtype, IndexId address, GuardId guard, b
     Value index = scalarIndex(address, guard);
     if (Value inside = mask(guard, false))
       index = c.select(inside, index, c.i64(0));
-    return c.fromMemory(plain(element, pointer(base, element, index), alignment), dtype);
+    return plain(element, pointer(base, element, index), alignment);
   }
   Lanes lanes = laneIndex(address, guard);
   Value active = mask(guard, true);
@@ -241,7 +248,7 @@ Value Emitter::load(Value base, int32_t dtype, IndexId address, GuardId guard, b
                                       ValueRange{arith::ConstantOp::create(b, c.loc, b.getZeroAttr(type))},
                                       b.getI32IntegerAttr(alignment));
   }
-  return c.fromMemory(raw, dtype);
+  return raw;
 }
 
 void Emitter::store(Value value, Value base, int32_t dtype, IndexId address, Value active) {

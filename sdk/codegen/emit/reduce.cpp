@@ -85,6 +85,18 @@ Emitter::Carried Emitter::across(const Expr &expr, Carried x) {
   return result;
 }
 
+Emitter::Carried Emitter::first(const Reduction &reduction) {
+  const Expr &expr = plan.dag.exprs[reduction.expr];
+  Carried element{value(expr.operands[0], reduction.operandAt, 0)};
+  if (isArg(expr.op)) {
+    const bool narrow = plan.space.facts.isNarrow(plan.rowLength);
+    element.push_back(varies(plan.space.loops(plan.rowIndex))
+                          ? laneVector(plan.rowIndex, 0, narrow)
+                          : c.resizeInt(scalarIndex(plan.rowIndex), narrow ? b.getI32Type() : b.getI64Type(), true));
+  }
+  return element;
+}
+
 Emitter::Carried Emitter::accumulate(const Reduction &reduction, Carried sum) {
   const Expr &expr = plan.dag.exprs[reduction.expr];
   const Expr &operand = plan.dag.exprs[expr.operands[0]];
@@ -95,14 +107,7 @@ Emitter::Carried Emitter::accumulate(const Reduction &reduction, Carried sum) {
           y = value(operand.operands[1], reduction.operandAt, 0);
     next = {c.fma(x, y, sum[0])};
   } else {
-    Carried element{value(expr.operands[0], reduction.operandAt, 0)};
-    if (isArg(expr.op)) {
-      bool narrow = Code::element(sum[1]).isInteger(32);
-      element.push_back(varies(plan.space.loops(plan.rowIndex))
-                            ? laneVector(plan.rowIndex, 0, narrow)
-                            : c.resizeInt(scalarIndex(plan.rowIndex), Code::element(sum[1]), true));
-    }
-    next = combine(expr, sum, element, /*isBehind=*/true);
+    next = combine(expr, sum, first(reduction), /*isBehind=*/true);
   }
   if (Value active = uncountedLanes ? uncountedLanes : schedule.laneInside ? tailMask : Value())
     for (size_t i = 0; i < next.size(); ++i)

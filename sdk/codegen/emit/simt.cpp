@@ -19,7 +19,7 @@ EmittedSimtKernel SimtKernel::emit(StringRef name) {
   b.setInsertionPointToEnd(module.getBody());
   auto function = LLVM::LLVMFuncOp::create(b, c.loc, name,
                                            LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), types));
-  machine.makeKernel(function, simt.threads());
+  machine.makeKernel(function, simt.threads(), simt.resident);
   Block *start = function.addEntryBlock(b);
   b.setInsertionPointToStart(start);
   for (BlockArgument argument : start->getArguments()) {
@@ -81,7 +81,7 @@ EmittedSimtKernel SimtKernel::emit(StringRef name) {
     onlyIf(c.compareI(I::ult, unit, count), [&] { body(unit); });
   }
   LLVM::ReturnOp::create(b, c.loc, ValueRange());
-  return {usesAlignment, writableInputs(/*rows=*/false)};
+  return {sharedBytes, usesAlignment, writableInputs(/*rows=*/false)};
 }
 
 // Splits a number into the counters of loops, and makes them known in the innermost scope.
@@ -163,21 +163,10 @@ void SimtKernel::row(Value unit) {
     return putRow();
   if (simt.peeled)
     peel();
-  for (unsigned i = 0; i < simt.copies; ++i) {
-    Value vector = c.addI(member, c.integer(b.getI32Type(), int64_t(i) * simt.team));
-    Value start = c.mulI(c.resizeInt(vector, b.getI64Type(), false), c.i64(simt.lanes));
-    Value first = simt.peeled ? vectorsBegin : c.i64(0);
-    start = c.addI(start, first);
-    Copy copy;
-    const int64_t extent = *laneExtent().number(), mostHead = simt.peeled ? simt.lanes - 1 : 0;
-    if (int64_t(i + 1) * simt.team * simt.lanes + mostHead > extent) {
-      copy.isInside = c.compareI(I::sle, start, c.i64(extent - simt.lanes));
-      start = c.select(copy.isInside, start, first); // loads have to stay inside, too
-    }
-    copy.start = start;
-    copy.scope = Scope{scopes.back().loops | simt.loops.back().members};
-    rowCopies.push_back(std::move(copy));
-  }
+  for (unsigned i = 0; i < simt.copies; ++i)
+    rowCopies.push_back(copyOf(i));
+  if (simt.keepsRow)
+    fetchRow();
   for (int number = 0; number < plan.passes; ++number) {
     currentPass = number;
     if (number + 1 == plan.passes) {
@@ -192,6 +181,132 @@ void SimtKernel::row(Value unit) {
     }
   }
   currentPass = 0;
+}
+
+// Of this thread's vectors of the row.
+SimtKernel::Copy SimtKernel::copyOf(unsigned number) {
+  Value vector = c.addI(member, c.integer(b.getI32Type(), int64_t(number) * simt.team));
+  Value start = c.mulI(c.resizeInt(vector, b.getI64Type(), false), c.i64(simt.lanes));
+  Value first = simt.peeled ? vectorsBegin : c.i64(0);
+  start = c.addI(start, first);
+  Copy copy;
+  const int64_t extent = *laneExtent().number(), mostHead = simt.peeled ? simt.lanes - 1 : 0;
+  if (int64_t(number + 1) * simt.team * simt.lanes + mostHead > extent) {
+    copy.isInside = c.compareI(I::sle, start, c.i64(extent - simt.lanes));
+    start = c.select(copy.isInside, start, first); // loads have to stay inside, too
+  }
+  copy.start = start;
+  copy.scope = Scope{scopes.back().loops | simt.loops.back().members};
+  return copy;
+}
+
+static unsigned bytesOf(Type type) {
+  const auto vector = dyn_cast<VectorType>(type);
+  return getElementTypeOrSelf(type).getIntOrFloatBitWidth() / 8 * (vector ? vector.getDimSize(0) : 1);
+}
+
+// The block's memory for the rows of its teams: `count` elements of a type.
+Value SimtKernel::rowArray(Type type, int64_t count) {
+  if (!machine.launchesRows())
+    return shared(type, count);
+  const std::string name = entry + "_rows";
+  auto known = module.lookupSymbol<LLVM::GlobalOp>(name);
+  Type pointerType = LLVM::LLVMPointerType::get(b.getContext(), machine.sharedSpace());
+  Value base = known ? LLVM::AddressOfOp::create(b, c.loc, pointerType, name).getResult()
+                     : sharedArray(module, c, machine, name, b.getI8Type(), 0);
+  Value mine = LLVM::GEPOp::create(b, c.loc, pointerType, b.getI8Type(), base,
+                                   ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(sharedBytes)});
+  sharedBytes += static_cast<unsigned>(llvm::alignTo(bytesOf(type) * count, 16));
+  return mine;
+}
+
+// Brings what several passes read of the row into the block's memory. A thread reads there what it has brought itself.
+void SimtKernel::fetchRow() {
+  const int64_t vectors = simt.keptElements() / simt.lanes;
+  const auto arrayOf = [&](Type element) {
+    Type type = simt.lanes > 1 ? c.vectorOf(element) : element;
+    return KeptRow{type, rowArray(type, vectors * simt.teams)};
+  };
+  for (const Reread &read : plan.rereads)
+    keptReads.emplace_back(read, arrayOf(c.memoryType(read.dtype)));
+  for (const Cached &entry : plan.cache)
+    if (simt.keeps(entry))
+      keptValues.emplace(&entry, arrayOf(inScratchType(c.registerType(plan.dag.exprs[entry.expr].dtype))));
+  const bool isAside = machine.copiesAside() && llvm::all_of(keptReads, [&](const auto &each) {
+                         const auto &[read, row] = each;
+                         return bytesOf(row.type) == 16 && alignmentOf(read.dtype, read.address) == 16;
+                       });
+  const unsigned last = static_cast<unsigned>((vectors + simt.team - 1) / simt.team) + simt.copies;
+  for (unsigned number = simt.copies; number < last; number += SimtSchedule::fetchedAtOnce) {
+    std::vector<Copy> copies;
+    for (unsigned i = number; i < std::min(last, number + SimtSchedule::fetchedAtOnce); ++i)
+      copies.push_back(copyOf(i));
+    isAside ? copyAside(copies) : copyThroughRegisters(copies);
+  }
+  if (isAside)
+    machine.awaitCopies(c);
+}
+
+void SimtKernel::copyAside(MutableArrayRef<Copy> vectors) {
+  const auto ask = [&] {
+    for (const auto &[read, row] : keptReads)
+      machine.copyAside(c, placeInRow(row),
+                        pointer(inputs[read.slot], c.memoryType(read.dtype), scalarIndex(read.address)));
+  };
+  for (Copy &vector : vectors)
+    inCopy(vector, [&] { active ? onlyIf(active, ask) : ask(); });
+}
+
+// All loads come before the first store.
+void SimtKernel::copyThroughRegisters(MutableArrayRef<Copy> vectors) {
+  SmallVector<Value> loaded;
+  for (Copy &vector : vectors)
+    inCopy(vector, [&] {
+      for (const auto &[read, row] : keptReads)
+        loaded.push_back(readRaw(read.slot, read.dtype, read.address, 0));
+    });
+  size_t at = 0;
+  const auto keep = [&] {
+    for (const auto &[read, row] : keptReads)
+      LLVM::StoreOp::create(b, c.loc, loaded[at++], placeInRow(row), alignmentIn(row));
+  };
+  for (Copy &vector : vectors)
+    inCopy(vector, [&] { active ? onlyIf(active, keep) : keep(); });
+}
+
+// Of the vector at hand.
+Value SimtKernel::placeInRow(const KeptRow &row) {
+  Value first = c.i64(int64_t(simt.copies) * simt.team * simt.lanes);
+  if (simt.peeled)
+    first = c.addI(first, vectorsBegin);
+  Type i32 = b.getI32Type();
+  Value at = c.resizeInt(c.subI(counters[simt.loops.back().number], first), i32, true);
+  at = arith::ShRUIOp::create(b, c.loc, at, c.integer(i32, llvm::Log2_32(simt.lanes)));
+  if (simt.teams > 1)
+    at = c.addI(at, c.mulI(team, c.integer(i32, simt.keptElements() / simt.lanes)));
+  return LLVM::GEPOp::create(b, c.loc, row.array.getType(), row.type, row.array, ValueRange{at});
+}
+
+unsigned SimtKernel::alignmentIn(const KeptRow &row) { return std::min(16U, bytesOf(row.type)); }
+
+Value SimtKernel::loadKept(const KeptRow &row) {
+  return LLVM::LoadOp::create(b, c.loc, row.type, placeInRow(row), alignmentIn(row));
+}
+
+Value SimtKernel::readKept(const Cached &entry) {
+  const auto found = keptValues.find(&entry);
+  if (found == keptValues.end() || isInCopy)
+    return {};
+  Value raw = loadKept(found->second);
+  return isBool(plan.dag.exprs[entry.expr].dtype) ? c.resizeInt(raw, b.getI1Type(), false) : raw;
+}
+
+Value SimtKernel::read(const Expr &input, IndexId address, GuardId guard) {
+  if (!isInCopy && guard == 0)
+    for (const auto &[read, row] : keptReads)
+      if (read.slot == input.slot && read.address == address)
+        return c.fromMemory(loadKept(row), input.dtype);
+  return Emitter::read(input, address, guard);
 }
 
 // The elements in front of the row's first aligned vector and those behind its last go to threads one by one.
@@ -220,7 +335,9 @@ void SimtKernel::inCopy(Copy &copy, llvm::function_ref<void()> body) {
   scopes.push_back(std::move(copy.scope));
   setCounter(simt.loops.back(), copy.start);
   active = copy.isInside;
+  isInCopy = true;
   body();
+  isInCopy = false;
   active = Value();
   copy.scope = std::move(scopes.back());
   scopes.pop_back();
@@ -269,59 +386,70 @@ Emitter::Carried SimtKernel::combineAll(ArrayRef<const Reduction *> all, Carried
   return result;
 }
 
-// The innermost loop takes `unroll` steps at once. An outer loop folds their partial results; what is left of the steps
-// at its end comes one by one.
+// The elements of some steps, combined in pairs.
+Emitter::Carried SimtKernel::firstSteps(unsigned first, unsigned count,
+                                        llvm::function_ref<void(unsigned, Carried &)> step) {
+  if (count > 2) {
+    Carried low = firstSteps(first, count / 2, step);
+    return combineAll(reducing, low, firstSteps(first + count / 2, count / 2, step));
+  }
+  Carried sums = neutrals(reducing, true);
+  startsSum = true;
+  step(first, sums);
+  startsSum = false;
+  if (count == 2)
+    step(first + 1, sums);
+  return sums;
+}
+
+// The innermost loop takes `unroll` steps at once. An outer loop folds what they come to; what is left of the steps at
+// its end comes by halves.
 void SimtKernel::steps(const ScheduledLoop &level, Carried &carried, llvm::function_ref<void(Carried &)> body) {
   const bool isInOrder = reducing.empty() && !carried.empty(); // running sums
   if (simt.unroll == 1 || &level - simt.loops.data() != simt.innermost() || isInOrder || level.extent == 0)
     return Emitter::steps(level, carried, body);
-  const unsigned count = simt.unroll;
   const Bounds bounds = boundsOf(level);
-  Value once = c.mulI(bounds.step, c.i64(count)), round = c.mulI(once, c.i64(SimtSchedule::foldAfter));
-  const auto step = [&](Value i, Carried &sums) {
-    scopes.back().next = nullptr;
-    scopes.push_back({scopes.back().loops | level.members});
-    setCounter(level, i);
-    body(sums);
-    scopes.pop_back();
+  const auto strideOf = [&](unsigned count) { return c.mulI(bounds.step, c.i64(count)); };
+  // Takes `count` steps at once from `low` on, as long as there are so many, and says where the others begin.
+  const auto take = [&](unsigned count, Value low, Value high, Carried &sums) {
+    Value stride = strideOf(count), left = c.addI(c.subI(high, low), c.subI(bounds.step, c.i64(1)));
+    Value end = c.addI(low, c.mulI(c.two<arith::DivUIOp>(left, stride), stride));
+    sums = loop(low, end, stride, sums, 0, [&](Value i, ValueRange arguments) {
+      const auto step = [&](unsigned number, Carried &each) {
+        scopes.back().next = nullptr;
+        scopes.push_back({scopes.back().loops | level.members});
+        setCounter(level, c.addI(i, strideOf(number)));
+        body(each);
+        scopes.pop_back();
+      };
+      Carried before(arguments.begin(), arguments.end());
+      return combineAll(reducing, before, firstSteps(0, count, step));
+    });
+    return end;
   };
+  const auto takeAll = [&](Value low, Value high, Carried &sums) {
+    for (unsigned count = simt.unroll; count >= 1; count /= 2)
+      low = take(count, low, high, sums);
+  };
+  if (!simt.folds())
+    return takeAll(bounds.low, c.two<arith::MaxSIOp>(bounds.low, bounds.high), carried);
+  Value round = strideOf(simt.unroll * SimtSchedule::foldAfter);
   carried = loop(bounds.low, bounds.high, round, carried, 0, [&](Value low, ValueRange before) {
     Value high = c.two<arith::MinSIOp>(bounds.high, c.addI(low, round));
-    Value left = c.addI(c.subI(high, low), c.subI(bounds.step, c.i64(1)));
-    Value rest = c.addI(low, c.mulI(c.two<arith::DivUIOp>(left, once), once));
-    const size_t size = carried.size();
-    Carried partial;
-    for (unsigned number = 0; number < count; ++number)
-      partial.append(neutrals(reducing, true));
-    partial = loop(low, rest, once, partial, 0, [&](Value i, ValueRange arguments) {
-      Carried next;
-      for (unsigned number = 0; number < count; ++number) {
-        Carried mine(arguments.begin() + number * size, arguments.begin() + (number + 1) * size);
-        step(c.addI(i, c.mulI(bounds.step, c.i64(number))), mine);
-        next.append(mine);
-      }
-      return next;
-    });
-    for (unsigned half = count / 2; half >= 1; half /= 2)
-      for (unsigned number = 0; number < half; ++number) {
-        const auto slice = [&](unsigned at) {
-          return Carried(partial.begin() + at * size, partial.begin() + (at + 1) * size);
-        };
-        llvm::copy(combineAll(reducing, slice(number), slice(number + half)), partial.begin() + number * size);
-      }
-    partial.resize(size);
-    partial = loop(rest, high, bounds.step, partial, level.members, [&](Value i, ValueRange arguments) {
-      Carried mine(arguments.begin(), arguments.end());
-      setCounter(level, i);
-      body(mine);
-      return mine;
-    });
+    Carried partial = neutrals(reducing, true);
+    takeAll(low, high, partial);
     return combineAll(reducing, Carried(before.begin(), before.end()), partial);
   });
 }
 
-// Stores the values of this pass that an output keeps for later ones.
+// Stores the values of this pass that an output, or the block's memory, keeps for later ones.
 void SimtKernel::keep(int number) {
+  if (!isInCopy)
+    for (const auto &[entry, row] : keptValues)
+      if (entry->pass == number) {
+        Value kept = inScratch(value(entry->expr, entry->at, 0));
+        LLVM::StoreOp::create(b, c.loc, simt.lanes > 1 ? c.splat(kept) : kept, placeInRow(row), alignmentIn(row));
+      }
   const auto stores = [&](const Cached &entry) { return entry.pass == number && entry.root >= 0; };
   if (llvm::none_of(plan.cache, stores))
     return;
@@ -362,18 +490,15 @@ void SimtKernel::setResult(const Reduction &reduction, const Carried &total) {
 }
 
 // Of a partial result in scratch memory.
-static unsigned partAlignment(Type type) {
-  const auto vector = dyn_cast<VectorType>(type);
-  const int64_t bytes = getElementTypeOrSelf(type).getIntOrFloatBitWidth() / 8 * (vector ? vector.getDimSize(0) : 1);
-  return static_cast<unsigned>(std::min<int64_t>(bytes, 16));
-}
+static unsigned partAlignment(Type type) { return std::min(16U, bytesOf(type)); }
 
 void SimtKernel::reducePass(ArrayRef<const Reduction *> all, int number, Value unit) {
   const auto accumulateStep = [&](Carried &sums) {
     size_t at = 0;
     for (const Reduction *reduction : all) {
       const size_t size = valuesOf(*reduction);
-      Carried before(sums.begin() + at, sums.begin() + at + size), next = accumulate(*reduction, before);
+      Carried before(sums.begin() + at, sums.begin() + at + size);
+      Carried next = startsSum ? first(*reduction) : accumulate(*reduction, before);
       for (size_t i = 0; i < size; ++i)
         sums[at + i] = active ? c.select(active, next[i], before[i]) : next[i];
       at += size;
@@ -438,13 +563,18 @@ void SimtKernel::combineParts(Value unit) {
   for (const Reduction &reduction : plan.reductions) {
     const Expr &expr = plan.dag.exprs[reduction.expr];
     const Carried like = initial(reduction, false);
-    Carried total = combinePairs(expr, 0, simt.parts / simt.team, [&](unsigned number) {
-      Value which = c.addI(mine, c.i64(int64_t(number) * simt.team));
+    Carried total = combinePairs(expr, 0, (simt.parts + simt.team - 1) / simt.team, [&](unsigned number) {
+      Value which = c.addI(mine, c.i64(int64_t(number) * simt.team)), isOne;
+      if ((number + 1) * simt.team > simt.parts) {
+        isOne = c.compareI(I::slt, which, c.i64(simt.parts));
+        which = c.select(isOne, which, c.i64(0));
+      }
       Carried part;
       for (size_t i = 0; i < like.size(); ++i) {
         Type type = inScratchType(like[i].getType());
         Value read = LLVM::LoadOp::create(b, c.loc, type, partPlace(at + i, type, which, unit), partAlignment(type));
-        part.push_back(type == like[i].getType() ? read : c.resizeInt(read, b.getI1Type(), false));
+        read = type == like[i].getType() ? read : c.resizeInt(read, b.getI1Type(), false);
+        part.push_back(isOne ? c.select(isOne, read, like[i]) : read);
       }
       return part;
     });
@@ -489,8 +619,9 @@ Value sharedArray(ModuleOp module, Code &c, const SimtMachine &machine, const st
   {
     OpBuilder::InsertionGuard keep(c.b);
     c.b.setInsertionPointToStart(module.getBody());
-    LLVM::GlobalOp::create(c.b, c.loc, LLVM::LLVMArrayType::get(type, count), false, LLVM::Linkage::Internal, name,
-                           Attribute(), 16, machine.sharedSpace());
+    LLVM::GlobalOp::create(c.b, c.loc, LLVM::LLVMArrayType::get(type, count), false,
+                           count ? LLVM::Linkage::Internal : LLVM::Linkage::External, name, Attribute(), 16,
+                           machine.sharedSpace());
   }
   return LLVM::AddressOfOp::create(c.b, c.loc, LLVM::LLVMPointerType::get(c.b.getContext(), machine.sharedSpace()),
                                    name);

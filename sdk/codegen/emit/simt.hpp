@@ -11,7 +11,8 @@ namespace mortise::codegen {
 class SimtMachine {
 public:
   virtual ~SimtMachine() = default;
-  virtual void makeKernel(mlir::LLVM::LLVMFuncOp function, unsigned threads) const = 0;
+  // `resident`: SimtSchedule::resident.
+  virtual void makeKernel(mlir::LLVM::LLVMFuncOp function, unsigned threads, unsigned resident) const = 0;
   virtual Value thread(Code &c) const = 0; // its number in the block
   virtual Value block(Code &c) const = 0;
   virtual void barrier(Code &c) const = 0; // of the block; orders shared memory
@@ -19,6 +20,14 @@ public:
   virtual Value exchange(Code &c, Value bits, unsigned mask) const = 0;
   virtual unsigned sharedSpace() const = 0; // LLVM's number of the address space of a block's memory
   virtual unsigned subgroup() const = 0;
+  // Whether a launch has to ask for the memory of rows (SimtLaunch::sharedBytes), since code declares less than a block
+  // may have.
+  virtual bool launchesRows() const { return false; }
+  // Has 16 bytes copied into the block's memory, both addresses multiples of 16, while the thread goes on; awaitCopies
+  // ends when all that the thread has asked for are done. Only where copiesAside.
+  virtual bool copiesAside() const { return false; }
+  virtual void copyAside(Code &, Value /*to*/, Value /*from*/) const { llvm_unreachable("a machine without copies"); }
+  virtual void awaitCopies(Code &) const { llvm_unreachable("a machine without copies"); }
   // sums + lhs rhs, for 16 x 16, 16 x 8 and 16 x 8 matrices of f16 or bf16, and of f32, that the 32 threads of a
   // subgroup hold together: tiles/attention.cpp says who has what. Words (i32) have two numbers side by side along the
   // terms, the first one in the low half: 4 of lhs, 2 of rhs. All threads of the subgroup call it. Only where
@@ -29,11 +38,12 @@ public:
   }
 };
 
-// An array in the block's memory, with 16-byte alignment.
+// An array in the block's memory, with 16-byte alignment. Of 0 elements: what the launch asks for.
 Value sharedArray(mlir::ModuleOp module, Code &c, const SimtMachine &machine, const std::string &name, Type type,
                   size_t count);
 
 struct EmittedSimtKernel {
+  unsigned sharedBytes = 0;   // SimtLaunch::sharedBytes
   bool usesAlignment = false; // some access counts on addresses that are multiples of `alignment`
   std::vector<std::vector<uint32_t>> over;
 };
@@ -56,9 +66,15 @@ private:
   Value symbol(uint32_t number) override;
   Bounds boundsOf(const ScheduledLoop &loop) override;
   void steps(const ScheduledLoop &level, Carried &carried, llvm::function_ref<void(Carried &)> body) override;
-  Value readKept(const Cached &) override { return {}; }
+  Value readKept(const Cached &entry) override;
+  Value read(const Expr &input, IndexId address, GuardId guard) override;
   unsigned alignmentOf(int32_t dtype, IndexId address) override;
 
+  struct Copy {     // a vector of the row that stays in registers
+    Value start;    // its first element
+    Value isInside; // null where it always is
+    Scope scope;    // what is known of it
+  };
   bool isNarrow(const Dim &dim) const { return plan.space.facts.isNarrow(dim * 2); }
   struct Digit { // of a number that counts over several loops: the loop, how many there are, and how far each goes
     const ScheduledLoop *loop;
@@ -69,6 +85,19 @@ private:
   void enterUnit(Value unit);
   void row(Value unit);
   void peel();
+  Copy copyOf(unsigned number);
+  void fetchRow();
+  void copyAside(llvm::MutableArrayRef<Copy> vectors);
+  void copyThroughRegisters(llvm::MutableArrayRef<Copy> vectors);
+  struct KeptRow { // an array in the block's memory (SimtSchedule::keepsRow)
+    Type type;     // of its elements: vectors
+    Value array;
+  };
+  Value rowArray(Type type, int64_t count);
+  Value placeInRow(const KeptRow &row);
+  static unsigned alignmentIn(const KeptRow &row);
+  Value loadKept(const KeptRow &row);
+  Carried firstSteps(unsigned first, unsigned count, llvm::function_ref<void(unsigned, Carried &)> step);
   void combineParts(Value unit);
   Carried neutrals(llvm::ArrayRef<const Reduction *> all, bool vectors);
   Carried combineAll(llvm::ArrayRef<const Reduction *> all, Carried x, Carried y);
@@ -108,18 +137,18 @@ private:
   Value scratch;
   Value part;         // the number of the part: i64
   Value member, team; // the thread's number in its team, and the team's in the block: i32
-  struct Copy {       // a vector of the row that stays in registers
-    Value start;      // its first element
-    Value isInside;   // null where it always is
-    Scope scope;      // what is known of it
-  };
   std::vector<Copy> rowCopies;
   void inCopy(Copy &copy, llvm::function_ref<void()> body);
   // Of a peeled row: where its vectors begin and end, and this thread's element outside of them.
   Value vectorsBegin, vectorsEnd;
   Copy edge;
   void onEdge(llvm::function_ref<void()> body);
+  std::vector<std::pair<Reread, KeptRow>> keptReads;
+  std::map<const Cached *, KeptRow> keptValues;
+  bool isInCopy = false;
+  unsigned sharedBytes = 0;
   llvm::ArrayRef<const Reduction *> reducing; // of the pass at hand
+  bool startsSum = false;                     // a step has nothing to add to
   Value active;                               // whether the vector at hand is inside the row; null where it always is
   size_t sharedArrays = 0;
 };

@@ -19,15 +19,20 @@ static constexpr unsigned vectorsPerThread = 4;
 // Of a row in the registers of one thread, so that two of the largest blocks share a multiprocessor: one loads while
 // the other computes. The rest of a longer row is read again, mostly from a cache.
 static constexpr unsigned mostValues = 32;
+static constexpr unsigned mostValuesOfFew = 48; // in smaller blocks
 static constexpr unsigned pointwiseThreads = 256;
-static constexpr unsigned rowThreads = 512;    // of a block, at most
+static constexpr unsigned rowThreads = 512; // of a block, at most
+static constexpr unsigned leastBlockThreads = 64;
 static constexpr unsigned leastRowThreads = 8; // that share a row: 128 bytes side by side
 static constexpr unsigned columnThreads = 256; // likewise
-static constexpr unsigned mostParts = 256;
-static constexpr unsigned stepsPerPart = 16;    // at least, of each thread
-static constexpr unsigned mostUnrolled = 8;     // steps
-static constexpr unsigned mostPartials = 32;    // values of a thread's partial results
-static constexpr double mostUnrolledCost = 512; // of the code of all steps, in additions
+static constexpr unsigned mostParts = 512;
+static constexpr double mostRounds = 4;           // of blocks, where units have parts
+static constexpr double worthPart = 0.01;         // of the device's time that more parts have to save
+static constexpr unsigned stepsPerPart = 16;      // at least, of each thread
+static constexpr unsigned mostUnrolled = 8;       // steps
+static constexpr unsigned bytesInFlight = 128;    // of a thread's loads
+static constexpr unsigned residentThreads = 1024; // of a multiprocessor, where a thread may have 64 registers
+static constexpr double mostUnrolledCost = 512;   // of the code of all steps, in additions
 static constexpr unsigned partsPerThread = 8;
 
 // A team shares a row, so that few rows need not be kept apart.
@@ -111,6 +116,45 @@ static unsigned powerOf2(double atLeast, unsigned most) {
   return std::min(std::bit_ceil(static_cast<unsigned>(std::clamp(std::ceil(atLeast), 1.0, 1e6))), most);
 }
 
+int64_t SimtSchedule::keptElements() const {
+  const int64_t vectors = (*loops.back().extent.number() + lanes - 1) / lanes;
+  return std::max<int64_t>(0, vectors - int64_t(copies) * team) * lanes;
+}
+
+static int64_t valuesOf(const Reduction &reduction, const LoopPlan &plan) {
+  return isArg(plan.dag.exprs[reduction.expr].op) ? 2 : 1;
+}
+
+// Of a block's memory for what several passes need of its rows, and for what its teams combine.
+static int64_t keptBytes(const LoopPlan &plan, const SimtTarget &target, const SimtSchedule &schedule) {
+  int64_t ofElement = 0, combined = 0;
+  for (const Reread &read : plan.rereads)
+    ofElement += static_cast<int64_t>(dtypeBits(read.dtype) / 8);
+  if (schedule.keepsValues)
+    for (const Cached &entry : plan.cache)
+      ofElement += schedule.keeps(entry) ? registerBytes(plan.dag.exprs[entry.expr].dtype) : 0;
+  for (const Reduction &reduction : plan.reductions)
+    combined += valuesOf(reduction, plan) * 8 * (schedule.team / target.subgroup + 1);
+  return schedule.teams * (schedule.keptElements() * ofElement + combined);
+}
+
+// Registers have as much of a long row as leaves room for a loop over the rest. Two blocks of a multiprocessor, of
+// which one loads while the other computes, come before values that need not be computed again.
+static void keepRow(const LoopPlan &plan, const SimtTarget &target, SimtSchedule &schedule, unsigned most) {
+  schedule.copies = most;
+  for (const int64_t blocks : {2, 1})
+    for (const bool values : {true, false}) {
+      schedule.keepsValues = values;
+      schedule.keepsRow = !plan.rereads.empty() && blocks * keptBytes(plan, target, schedule) <= target.sharedBytes;
+      if (!schedule.keepsRow)
+        continue;
+      if (blocks > 1)
+        schedule.resident = residentThreads / schedule.threads();
+      return;
+    }
+  schedule.copies = most - most / 4;
+}
+
 // A team shares each row. It is as large as lets every thread have several vectors in flight. Where the innermost loop
 // has too few steps for a subgroup, the team shares the longest one.
 static void scheduleRows(const LoopPlan &plan, const SimtTarget &target, SimtSchedule &schedule) {
@@ -122,21 +166,26 @@ static void scheduleRows(const LoopPlan &plan, const SimtTarget &target, SimtSch
     for (size_t i = 0; i + 1 < schedule.loops.size(); ++i)
       if (const double found = plan.typical(schedule.loops[i].extent); schedule.loops[i].inside && found > steps)
         steps = found, schedule.split = static_cast<int>(i), vectorsPerStep = vectors;
-  const unsigned perThread = schedule.lanes > 1 ? vectorsPerThread : mostValues / 2;
   // Fewer threads than a subgroup, if there are rows for all: they exchange less, and each has more in flight.
   const bool isNarrow = schedule.lanes > 1 && plan.typical(schedule.units) * target.subgroup >= target.deviceThreads;
   const unsigned edge = schedule.peeled ? 2 * schedule.lanes : 1; // its elements have a thread each
   const unsigned least = std::max(powerOf2(steps, isNarrow ? leastRowThreads : target.subgroup), edge);
-  schedule.team = std::max(least, powerOf2(steps * vectorsPerStep / perThread,
-                                           std::min({rowThreads, target.blockThreads, powerOf2(steps, rowThreads)})));
-  schedule.teams = std::max(1U, 128 / schedule.team);
+  const double all = steps * vectorsPerStep;
+  // Of vectors a thread has more than three and up to six, so that as few as may be are left out of the last round.
+  const double wanted = schedule.lanes > 1 ? std::bit_floor(static_cast<unsigned>(std::clamp((all - 1) / 3, 1.0, 1e6)))
+                                           : all / (mostValues / 2);
+  schedule.team =
+      std::max(least, powerOf2(wanted, std::min({rowThreads, target.blockThreads, powerOf2(steps, rowThreads)})));
+  // One team's barriers would hold up another.
+  schedule.teams = schedule.team < leastBlockThreads ? 2 * leastBlockThreads / schedule.team : 1;
   const bool alone = std::ranges::count_if(schedule.loops, [](const ScheduledLoop &loop) { return loop.inside; }) == 1;
   if (auto number = extent.number(); number && *number > 0 && alone) {
     const int64_t copies = (*number / schedule.lanes + schedule.team - 1) / schedule.team;
-    const unsigned most = mostValues / schedule.lanes;
+    const unsigned most = (schedule.threads() < rowThreads ? mostValuesOfFew : mostValues) / schedule.lanes;
     schedule.isLooped = copies > most;
-    schedule.copies =
-        schedule.isLooped ? most - most / 4 : static_cast<unsigned>(copies); // a loop needs registers, too
+    schedule.copies = static_cast<unsigned>(copies);
+    if (schedule.isLooped)
+      keepRow(plan, target, schedule, most);
   }
 }
 
@@ -157,8 +206,18 @@ static bool isShareable(const LoopPlan &plan) {
   return plan.passes == 2 && std::ranges::all_of(plan.roots, &Root::row);
 }
 
-static int64_t valuesOf(const Reduction &reduction, const LoopPlan &plan) {
-  return isArg(plan.dag.exprs[reduction.expr].op) ? 2 : 1;
+// So many, between two numbers, that the blocks of all parts fill the device, which has `resident` of them at once, as
+// often as there are rounds of them: the last round takes as long as the others, however few blocks it has. Fewer where
+// that makes no difference.
+static unsigned chooseParts(double blocks, double resident, unsigned least, double most) {
+  unsigned best = 1;
+  double bestShare = 0;
+  for (unsigned parts = least; parts <= std::max(1.0, most) && blocks * parts <= mostRounds * resident; ++parts) {
+    const double rounds = blocks * parts / resident, share = rounds / std::ceil(rounds);
+    if (share > bestShare * (1 + worthPart))
+      best = parts, bestShare = share;
+  }
+  return best;
 }
 
 static void shareUnits(const LoopPlan &plan, const SimtTarget &target, SimtSchedule &schedule) {
@@ -166,12 +225,17 @@ static void shareUnits(const LoopPlan &plan, const SimtTarget &target, SimtSched
     return;
   const Dim &extent = schedule.loops[schedule.split].extent;
   const double vectors = plan.typical(extent) / schedule.stepOf(schedule.split);
-  const double threads = plan.typical(schedule.units) * schedule.team;
-  const double parts = std::min(target.deviceThreads / std::max(threads, 1.0), vectors / schedule.team / stepsPerPart);
-  if (parts < 2)
+  const double steps = vectors / schedule.team, most = std::min<double>(mostParts, steps / stepsPerPart);
+  const double blocks = std::max(1.0, std::ceil(plan.typical(schedule.units) / schedule.teams));
+  const double resident = std::max(1U, target.deviceThreads / 2 / schedule.threads());
+  schedule.parts = chooseParts(blocks, resident, 1, most);
+  // Where there is a second kernel anyway, it has all that threads would have to fold.
+  const unsigned withoutFolds = static_cast<unsigned>(std::ceil(steps / (SimtSchedule::foldAfter * mostUnrolled)));
+  if (schedule.parts > 1 && schedule.parts < withoutFolds)
+    schedule.parts = std::max(schedule.parts, chooseParts(blocks, resident, withoutFolds, most));
+  if (schedule.parts == 1)
     return;
-  schedule.parts = powerOf2(parts / 1.5, mostParts);
-  schedule.copies = 0, schedule.isLooped = true;
+  schedule.copies = 0, schedule.isLooped = true, schedule.keepsRow = schedule.keepsValues = false;
   int64_t values = 0;
   for (const Reduction &reduction : plan.reductions)
     values += valuesOf(reduction, plan);
@@ -197,25 +261,23 @@ static unsigned narrowColumns(const LoopPlan &plan, const SimtTarget &target, co
   return lanes;
 }
 
-// As many loads in flight as registers hold the partial results of, but not more than a thread has steps. What computes
-// much for each element waits for that, and not for memory.
+// As many loads in flight as registers hold, but not more than a thread has steps. What computes much for each element
+// waits for that, and not for memory.
 static void unrollSteps(const LoopPlan &plan, SimtSchedule &schedule) {
   const int innermost = schedule.innermost();
   if (schedule.copies || innermost < 0)
-    return;
-  int64_t values = 1;
-  for (int pass = 1; pass < plan.passes; ++pass) {
-    int64_t ofPass = 0;
-    for (const Reduction &reduction : plan.reductions)
-      ofPass += reduction.level == pass ? valuesOf(reduction, plan) : 0;
-    values = std::max(values, ofPass);
-  }
+    return; // registers are full
+  const auto streams = std::ranges::count_if(
+      plan.dag.exprs, [](const Expr &expr) { return expr.op == Op::Input && !(elementCount(expr.dims) == 1); });
   double steps = plan.typical(schedule.loops[innermost].extent) / schedule.stepOf(innermost);
   if (innermost == schedule.split)
     steps /= schedule.team * schedule.parts;
-  const double most = std::min({steps, double(mostUnrolled), double(mostPartials) / (values * schedule.lanes),
-                                mostUnrolledCost / (plan.costPerPoint * schedule.lanes)});
+  const double most =
+      std::min({steps, double(mostUnrolled), double(bytesInFlight) / (std::max<double>(streams, 1) * accessBytes),
+                mostUnrolledCost / (plan.costPerPoint * schedule.lanes)});
   schedule.unroll = std::bit_floor(static_cast<unsigned>(std::max(most, 1.0)));
+  if (isShareable(plan) && schedule.unroll > 1)
+    schedule.resident = residentThreads / schedule.threads();
 }
 
 // Vectors of few elements, and what reads its factors once anyway, are left to teams that share rows or columns.
@@ -268,10 +330,12 @@ Dim SimtSchedule::iterations(const LoopPlan &plan, bool combines) const {
   for (size_t i = loops.size(); i-- > 0;) {
     if (!loops[i].inside || (!isLooped && i + 1 == loops.size()))
       continue;
-    const bool isShared = static_cast<int>(i) == split, isUnrolled = unroll > 1 && static_cast<int>(i) == innermost();
-    const int64_t folded = isUnrolled ? int64_t(unroll) * foldAfter : 1;
-    const Dim rounds = ceilDiv(loops[i].extent, Dim(stepOf(i) * folded * (isShared ? int64_t(team) * parts : 1)));
-    nest = rounds * (nest * folded + (isUnrolled ? foldAfter + unroll + 2 : 1)) + 1;
+    const Dim steps = stepsPerThread(static_cast<int>(i));
+    nest = steps * nest + 1;
+    if (unroll > 1 && static_cast<int>(i) == innermost()) // the loops of a round, each with its end
+      nest += ceilDiv(steps, Dim(unroll)) + (ceilDiv(steps, Dim(int64_t(unroll) * foldAfter)) + 1) * (unroll + 2);
+    else
+      nest += steps;
   }
   if (!plan.isPut())
     return nest * plan.passes;
@@ -283,7 +347,9 @@ SimtSchedule combineSchedule(const SimtSchedule &schedule, const SimtTarget &tar
   SimtSchedule combine = schedule;
   combine.team = powerOf2(double(schedule.parts) / partsPerThread, target.subgroup);
   combine.teams = columnThreads / combine.team;
+  combine.laneInside = false; // neighbouring threads have neighbouring units
   combine.split = -1;
+  combine.resident = 0;
   combine.peeled.reset();
   combine.unroll = combine.lanes = 1;
   combine.units = 1;
@@ -329,6 +395,11 @@ SimtSchedule scheduleSimt(const LoopPlan &plan, const SimtTarget &target) {
     shareUnits(plan, target, schedule);
   if (reduces || schedule.laneInside)
     unrollSteps(plan, schedule);
+  const auto isOneStep = [&](IndexId address) {
+    return std::ranges::all_of(plan.loops, [&](const Loop &loop) { return plan.space.loops(address) & loop.members; });
+  };
+  schedule.readsOnce =
+      reduces && isShareable(plan) && schedule.lanes == widest(plan) && std::ranges::all_of(plan.loads, isOneStep);
   return schedule;
 }
 

@@ -29,18 +29,29 @@ struct SimtSchedule : Schedule {
   // So many vectors of a row each thread computes and keeps in registers from pass to pass.
   unsigned copies = 0;
   bool isLooped = true; // the others come in a loop, which computes them again in each pass
+  // Whether a team keeps what that loop reads again (LoopPlan::rereads) in the block's memory, from the first pass on.
+  bool keepsRow = false;
+  bool keepsValues = false;                    // and what it would compute again (LoopPlan::cache)
+  static constexpr unsigned fetchedAtOnce = 8; // vectors of a thread
   // Set where rows begin and end anywhere between aligned vectors: the lane loop is peeled. Its vectors begin where
   // this address is a multiple of the lanes; the elements in front of them and behind are one for a thread.
   std::optional<IndexId> peeled;
-  // > 1: the innermost loop takes so many steps at once, so that their loads are under way together. Where it reduces,
-  // each of them has a partial result of its own, and `foldAfter` times so many steps end in one of the thread's: sums
+  // > 1: the innermost loop takes so many steps at once, a power of 2, so that their loads are under way together. They
+  // are combined in pairs, and `foldAfter` times so many steps end in a partial result, if there are more of them: sums
   // of many terms would lose digits one after the other.
   unsigned unroll = 1;
-  static constexpr unsigned foldAfter = 8;
+  static constexpr unsigned foldAfter = 16;
+  bool folds() const { // registers are kept free where it is known that there are no more
+    const std::optional<int64_t> steps = stepsPerThread(innermost()).number();
+    return !steps || *steps > int64_t(unroll) * foldAfter;
+  }
   // > 1: the steps of the loop `split` are shared by so many teams, because there are few units. They leave partial
   // results in scratch memory, which a second kernel combines (combineSchedule).
   unsigned parts = 1;
-  Dim scratchBytes = 0; // of all partial results
+  // Blocks that are to share a multiprocessor, which decides how many registers a thread may have; 0: any number.
+  unsigned resident = 0;
+  Dim scratchBytes = 0;   // of all partial results
+  bool readsOnce = false; // nothing is read again, by no thread: caches need not have it
   // A unit is a tile of a product. Tiles follow each other along the columns, then along the rows.
   std::optional<ProductTile> tile;
 
@@ -56,6 +67,12 @@ struct SimtSchedule : Schedule {
   // Elements of a step of a loop inside a unit.
   int64_t stepOf(size_t loop) const { return laneInside && loop + 1 == loops.size() ? lanes : 1; }
   unsigned threads() const { return team * teams; }
+  Dim stepsPerThread(int loop) const { // of a loop inside a unit, at most
+    return ceilDiv(loops[loop].extent, Dim(stepOf(loop) * (loop == split ? int64_t(team) * parts : 1)));
+  }
+  bool keeps(const Cached &entry) const { return keepsValues && entry.root < 0; }
+  // Of a row that a team keeps (keepsRow): elements of the lane loop.
+  int64_t keptElements() const;
   Dim blocks() const { return ceilDiv(units, Dim(teams)); } // of one part
 };
 

@@ -74,6 +74,8 @@ void LoopPlan::collectReads(ExprId id, TupleId at, GuardId guard, Reads &reads) 
     const IndexId address = space.dot(std::vector<IndexId>(space.tuple(at)), expr.strides, expr.offset);
     add(address);
     reads.addresses.insert(address);
+    if (guard == 0)
+      reads.unguarded.emplace(std::make_pair(expr.slot, address), expr.dtype);
   } else if (expr.op == Op::Constant && expr.data) {
     add(space.linearise(std::vector<IndexId>(space.tuple(at)), expr.dims));
   } else if (expr.op == Op::Iota) {
@@ -81,6 +83,30 @@ void LoopPlan::collectReads(ExprId id, TupleId at, GuardId guard, Reads &reads) 
   } else {
     for (const Access &access : accesses(id, at, guard))
       collectReads(access.expr, access.at, access.guard, reads);
+  }
+}
+
+// What all rows have in common, a factor of each column say, comes from caches anyway.
+void LoopPlan::findRereads() {
+  if (loops.empty() || !loops.back().reduced || passes < 2)
+    return;
+  const bool hasRows = !std::ranges::all_of(loops, &Loop::reduced);
+  std::set<std::pair<uint32_t, IndexId>> known, added;
+  for (int pass = 0; pass < passes; ++pass) {
+    Reads reads;
+    for (const Reduction &reduction : std::vector<Reduction>(reductions))
+      if (reduction.level == pass + 1)
+        collectReads(dag.exprs[reduction.expr].operands[0], reduction.operandAt, 0, reads);
+    for (const Root &root : roots)
+      if (!root.row && root.pass == pass)
+        collectReads(root.expr, root.at, 0, reads);
+    for (const auto &[read, dtype] : reads.unguarded) {
+      const auto [slot, address] = read;
+      const bool isOfRow =
+          coefficient(address, loops.back().number) == 1 && (!hasRows || (space.loops(address) & ~reducedMask));
+      if (isOfRow && !known.insert(read).second && added.insert(read).second)
+        rereads.push_back({slot, dtype, address});
+    }
   }
 }
 

@@ -23,6 +23,7 @@ Result<std::unique_ptr<LoopPlan>> LoopPlan::make(Dag dag, unsigned worthwhile) {
     return done.error();
   plan->walkPasses();
   plan->merge();
+  plan->findRereads();
   plan->findProduct();
   // What a schedule may have to keep of each row has to be an extent, too.
   const Dim kept = floorDiv(plan->rowLength * 512 + 63, 64) * static_cast<int64_t>(64 * plan->cache.size());

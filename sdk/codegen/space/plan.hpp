@@ -47,6 +47,13 @@ struct Cached {
   int root = -1; // >= 0: it is kept in this output; else where the schedule says
 };
 
+// What several passes read of each row in an input, one element after the other.
+struct Reread {
+  uint32_t slot;
+  int32_t dtype;
+  IndexId address;
+};
+
 // A sum of products of two factors, each of which depends on loops that the other does not: a tile of results shares
 // what it reads. Sets of loops are those of members.
 struct Product {
@@ -93,6 +100,7 @@ public:
   std::vector<Root> roots;
   std::vector<Cached> cache;
   std::set<IndexId> loads; // the addresses of inputs
+  std::vector<Reread> rereads;
   int passes = 1;
   std::optional<Product> product;
   bool scan = false;
@@ -110,9 +118,10 @@ public:
 
 private:
   using Key = std::pair<ExprId, std::pair<TupleId, GuardId>>;
-  struct Reads {        // of one value
+  struct Reads {        // of one value, up to the results of reductions
     uint64_t loops = 0; // that it depends on
     std::set<IndexId> addresses;
+    std::map<std::pair<uint32_t, IndexId>, int32_t> unguarded; // by slot and address: element types
     std::set<Key> met;
   };
 
@@ -137,6 +146,7 @@ private:
   std::vector<uint32_t> order() const;
   void merge();
   void collectReads(ExprId expr, TupleId at, GuardId guard, Reads &reads);
+  void findRereads();
   void findProduct();
 
   TupleId identityTuple = 0;

@@ -22,7 +22,8 @@ SimtCode emitKernels(LoopPlan &plan, const SimtSchedule &schedule, const SimtTar
     EmittedSimtKernel kernel = emitter.emit(name);
     result.usesAlignment |= kernel.usesAlignment;
     Dim iterations = kernelSchedule.iterations(plan, role == SimtKernel::Role::Combine);
-    result.launches.push_back({name, std::move(blocks), kernelSchedule.threads(), std::move(iterations)});
+    result.launches.push_back(
+        {name, std::move(blocks), kernelSchedule.threads(), kernel.sharedBytes, std::move(iterations)});
     result.over = std::move(kernel.over);
   };
   if (schedule.parts == 1) {
@@ -208,7 +209,7 @@ Result<std::shared_ptr<const SimtFunction>> SimtCompiler::compile(const Attentio
   impl->giveBack(std::move(*backend));
   if (!made)
     return Error{made.error().code, code.name() + ": " + made.error().message};
-  function->launches = {{entry, 1, code.subgroups * impl->target.subgroup, 0}};
+  function->launches = {{entry, 1, code.subgroups * impl->target.subgroup}};
   for (uint32_t i = 0; i < (code.mask == AttentionCode::Mask::None ? 3U : 4U); ++i)
     function->arguments.push_back({SimtArgument::Input, i});
   function->arguments.push_back({SimtArgument::Output, 0});

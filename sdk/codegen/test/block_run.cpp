@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
 namespace mortise::codegen::test {
@@ -28,6 +29,7 @@ void BlockRun::run(unsigned threads, Body body, void *argument) {
   ended.assign(threads, false);
   all = {threads, 0, threads};
   subgroups.clear();
+  copies.clear();
   for (unsigned first = 0; first < threads; first += subgroup) {
     const unsigned size = std::min(subgroup, threads - first);
     subgroups.push_back({size, 0, size});
@@ -122,6 +124,12 @@ void BlockRun::multiply(int32_t dtype, const Fragments &mine, float *results) {
   }
 }
 
+void BlockRun::awaitCopies() {
+  for (const auto &[to, from] : copies[thread])
+    std::memcpy(to, from, 16);
+  copies[thread].clear();
+}
+
 // ---- What kernels call
 
 static bool isMisaligned = false;
@@ -153,6 +161,11 @@ void emulatedMultiply(uint32_t dtype, BlockRun::Fragments *memory) {
   BlockRun::running().multiply(static_cast<int32_t>(dtype), mine, memory->sums);
 }
 void emulatedAccess(uint64_t address, uint64_t alignment) { isMisaligned |= address % alignment != 0; }
+void emulatedCopyAside(std::byte *to, const std::byte *from) {
+  emulatedAccess(reinterpret_cast<uint64_t>(to), 16), emulatedAccess(reinterpret_cast<uint64_t>(from), 16);
+  BlockRun::running().copyAside(to, from);
+}
+void emulatedAwaitCopies() { BlockRun::running().awaitCopies(); }
 float emulatedExp2(float x) {
   const double exact = std::exp2(static_cast<double>(x));
   return wrong(x, exact, std::min(exact * exp2Error, 2.05 * conformance::ulp(exact, MORTISE_F32)));
@@ -193,6 +206,10 @@ void *emulatedFunction(EmulatedCall call) {
     return reinterpret_cast<void *>(&emulatedReciprocal);
   case EmulatedCall::FlushingFma:
     return reinterpret_cast<void *>(&emulatedFlushingFma);
+  case EmulatedCall::CopyAside:
+    return reinterpret_cast<void *>(&emulatedCopyAside);
+  case EmulatedCall::AwaitCopies:
+    return reinterpret_cast<void *>(&emulatedAwaitCopies);
   case EmulatedCall::Count:
     break;
   }

@@ -3,7 +3,9 @@
 // by chance. Knows neither LLVM nor who compiled the kernels.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <random>
 #include <span>
 #include <ucontext.h>
@@ -23,6 +25,8 @@ enum class EmulatedCall : uint8_t {
   Exp2WithoutSubnormals,
   Reciprocal,
   FlushingFma,
+  CopyAside,
+  AwaitCopies,
   Count
 };
 void *emulatedFunction(EmulatedCall call);
@@ -46,6 +50,9 @@ public:
   // This thread's four results of a product of matrices. Each product is rounded to f32; their sum towards 0, as
   // hardware does.
   void multiply(int32_t dtype, const Fragments &mine, float *results);
+  // 16 bytes, of which nothing is to be seen before the thread awaits its copies.
+  void copyAside(std::byte *to, const std::byte *from) { copies[thread].push_back({to, from}); }
+  void awaitCopies();
 
 private:
   static constexpr size_t stackBytes = 256 << 10;
@@ -77,7 +84,8 @@ private:
   Meeting all;
   std::vector<Meeting> subgroups;
   std::vector<uint32_t> values;
-  std::vector<Fragments> fragments[2]; // per thread
+  std::vector<Fragments> fragments[2];                                               // per thread
+  std::map<unsigned, std::vector<std::pair<std::byte *, const std::byte *>>> copies; // likewise
   ucontext_t scheduler;
   std::mt19937 random{7};
 };

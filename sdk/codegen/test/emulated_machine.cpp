@@ -53,6 +53,11 @@ Value EmulatedMachine::exchange(Code &c, Value bits, unsigned mask) const {
   return call(c, EmulatedCall::Exchange, c.b.getI32Type(), {bits, c.integer(c.b.getI32Type(), mask)});
 }
 
+void EmulatedMachine::copyAside(Code &c, Value to, Value from) const {
+  call(c, EmulatedCall::CopyAside, {}, {to, from});
+}
+void EmulatedMachine::awaitCopies(Code &c) const { call(c, EmulatedCall::AwaitCopies, {}, {}); }
+
 llvm::SmallVector<Value> EmulatedMachine::multiply(Code &c, int32_t dtype, llvm::ArrayRef<Value> lhs,
                                                    llvm::ArrayRef<Value> rhs, llvm::ArrayRef<Value> sums) const {
   synchronises = true;

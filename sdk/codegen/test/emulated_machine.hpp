@@ -22,13 +22,16 @@ class EmulatedMachine final : public SimtMachine {
 public:
   EmulatedMachine(unsigned subgroup, EmulatedCallee callee) : size(subgroup), callee(std::move(callee)) {}
   mutable bool synchronises = false; // some kernel has barriers or exchanges
-  void makeKernel(mlir::LLVM::LLVMFuncOp, unsigned) const override {}
+  void makeKernel(mlir::LLVM::LLVMFuncOp, unsigned, unsigned) const override {}
   mlir::Value thread(Code &c) const override;
   mlir::Value block(Code &c) const override;
   void barrier(Code &c) const override;
   mlir::Value exchange(Code &c, mlir::Value bits, unsigned mask) const override;
   unsigned sharedSpace() const override { return 0; }
   unsigned subgroup() const override { return size; }
+  bool copiesAside() const override { return size == 32; } // as NVIDIA's GPUs do, and AMD's do not
+  void copyAside(Code &c, mlir::Value to, mlir::Value from) const override;
+  void awaitCopies(Code &c) const override;
   llvm::SmallVector<mlir::Value> multiply(Code &c, int32_t dtype, llvm::ArrayRef<mlir::Value> lhs,
                                           llvm::ArrayRef<mlir::Value> rhs,
                                           llvm::ArrayRef<mlir::Value> sums) const override;

@@ -16,7 +16,8 @@ namespace {
 unsigned subgroupSize = 32; // of the machine at hand
 bool fmaFlushes = false;
 // So few that small tensors get the schedules that large ones get on a large GPU.
-constexpr unsigned deviceThreads = 2048;
+constexpr unsigned deviceThreads = 4096;
+constexpr unsigned sharedBytes = 227 << 10;
 
 // The kernels run in this process.
 mlir::Value calleeOfProcess(Code &c, EmulatedCall call) {
@@ -38,7 +39,7 @@ struct Emulator::Impl {
   size_t serial = 0;
 
   Impl(unsigned subgroup, bool flushes)
-      : target{"", "", "", subgroup, 1024, 1, deviceThreads, /*matrices=*/true, {}}, flushes(flushes) {}
+      : target{"", "", "", subgroup, 1024, 1, deviceThreads, sharedBytes, /*matrices=*/true, {}}, flushes(flushes) {}
 
   // The function that `emit` makes of a machine, a module, instructions and a name.
   template <typename Emit> Result<void *> make(Emit emit, bool &synchronises) {

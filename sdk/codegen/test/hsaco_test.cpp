@@ -83,6 +83,23 @@ TEST_P(HsacoTest, RowsAreReadBySixteenBytesAndCombinedInRegisters) {
   EXPECT_GE(count(" quad_perm:[1,0,3,2]"), 2U) << *text; // of the largest, and of the sum
 }
 
+// What a row needs of the 64 KB that a block may have is declared.
+TEST_P(HsacoTest, LongRowsAreKeptWhereTheyFit) {
+  for (const auto &[length, isKept] : {std::pair(4096, false), {32768, true}, {65536, false}}) {
+    TestGraph b;
+    softmax(b, MORTISE_BF16, 64, length);
+    const MortiseGraph &graph = b.view();
+    const auto functions = compiler->compile(graph, fuse({&graph, {}, {}, {}}, simtFuseTarget())->groups);
+    ASSERT_TRUE(functions) << functions.error().message;
+    const SimtFunction &function = *functions->at(0);
+    EXPECT_EQ(function.launches[0].sharedBytes, 0U);
+    const auto read = readHsaco(function.alignedCode);
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(read->kernels[0].sharedBytes >= 32768, isKept) << length; // for what registers do not hold
+    EXPECT_EQ(excess(read->kernels[0]), "") << length;
+  }
+}
+
 // A constant of the graph is part of the code object, and read by its own kind of load.
 TEST_P(HsacoTest, ConstantsArePartOfTheCode) {
   TestGraph b;

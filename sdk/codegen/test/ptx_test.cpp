@@ -115,6 +115,49 @@ TEST_P(PtxTest, RowsAreReadBySixteenBytes) {
   }
 }
 
+// Kernels declare at most 48 KB of a block's memory. A launch asks for what rows need: the elements that registers do
+// not hold, of two bytes, and of four where there is room for values that would be computed again.
+TEST_P(PtxTest, LongRowsLieInMemoryThatTheLaunchAsksFor) {
+  const auto target = SimtTarget::cuda(GetParam().first, GetParam().second, 1);
+  const auto compiler = SimtCompiler::create(*target);
+  for (const auto &[length, bytes] : {std::pair(4096, 0U), {20000, 6U * (20000 - 16384)}, {300000, 0U}}) {
+    TestGraph b;
+    softmax(b, MORTISE_BF16, 64, length);
+    const MortiseGraph &graph = b.view();
+    const auto functions = (*compiler)->compile(graph, fuse({&graph, {}, {}, {}}, simtFuseTarget())->groups);
+    ASSERT_TRUE(functions) << functions.error().message;
+    const SimtFunction &function = *functions->at(0);
+    ASSERT_EQ(function.launches.size(), 1U);
+    EXPECT_EQ(function.launches[0].sharedBytes, bytes);
+    // The chip copies what is aligned while threads go on.
+    const bool isKept = bytes > 0, isAside = isKept && GetParam().first >= 8;
+    EXPECT_EQ(function.alignedCode.find("cp.async.cg.shared.global") != std::string::npos, isAside);
+    EXPECT_EQ(function.alignedCode.find("cp.async.wait_all") != std::string::npos, isAside);
+    EXPECT_EQ(function.code.find("cp.async"), std::string::npos);
+    for (const std::string *code : {&function.code, &function.alignedCode})
+      EXPECT_EQ(code->find(".extern .shared .align 16 .b8") != std::string::npos, isKept) << *code;
+  }
+}
+
+// Four blocks share a multiprocessor: 64 registers a thread.
+TEST_P(PtxTest, ColumnsLimitTheirRegistersAndPassTheCacheBy) {
+  const auto target = SimtTarget::cuda(GetParam().first, GetParam().second, 1);
+  const auto compiler = SimtCompiler::create(*target);
+  TestGraph b;
+  columns(b, MORTISE_BF16, 65536, 4096);
+  const MortiseGraph &graph = b.view();
+  const auto functions = (*compiler)->compile(graph, fuse({&graph, {}, {}, {}}, simtFuseTarget())->groups);
+  ASSERT_TRUE(functions) << functions.error().message;
+  ASSERT_EQ(functions->at(0)->launches.size(), 2U);
+  EXPECT_EQ(functions->at(0)->launches[0].blocks, Dim(1056));
+  const std::string &code = functions->at(0)->alignedCode;
+  EXPECT_NE(code.find(".minnctapersm 4"), std::string::npos);
+  // Nothing is read twice, which the nearest cache is told where the version of PTX has words for it.
+  const bool hasHints = GetParam() >= std::pair(8, 9);
+  EXPECT_EQ(code.find("ld.global.nc.L1::no_allocate.v4") != std::string::npos, hasHints);
+  EXPECT_EQ(code.find("ld.global.nc.v4") == std::string::npos, hasHints);
+}
+
 TEST_P(PtxTest, ApproximateInstructionsAreForNarrowResults) {
   const auto target = SimtTarget::cuda(GetParam().first, GetParam().second, 1);
   const auto compiler = SimtCompiler::create(*target);

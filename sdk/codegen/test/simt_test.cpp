@@ -20,6 +20,26 @@ size_t kernelCount(const MortiseGraph &graph) {
   return functions && functions->size() == 1 ? functions->at(0).kernels.size() : 0;
 }
 
+// Sums of columns weighted by another tensor.
+void weightedColumns(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V x = b.input(dtype, {rows, length}), weights = b.input(dtype, {rows, length});
+  V product = b.op("mul", {x, weights}, dtype, {rows, length});
+  b.output(b.op("reduce_sum", {product}, dtype, {length}, {{"axes", Dims{0}}}));
+}
+// All rows have the weights in common.
+void weightedSoftmax(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  const Dims dims{rows, length};
+  V x = b.input(dtype, dims), weights = b.input(dtype, {length});
+  V wide = b.op("broadcast", {weights}, dtype, dims, {{"shape", dims}, {"axes", Dims{1}}});
+  b.output(b.op("softmax", {b.op("mul", {x, wide}, dtype, dims)}, dtype, dims, {{"axis", 1}}));
+}
+// Two tensors of which each pass reads both.
+void sumOfTwo(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  const Dims dims{rows, length};
+  V x = b.input(dtype, dims), y = b.input(dtype, dims);
+  b.output(b.op("softmax", {b.op("add", {x, y}, dtype, dims)}, dtype, dims, {{"axis", 1}}));
+}
+
 // A reduction of which several blocks have parts, and a second kernel combines those.
 void checkParts(const char *op, int32_t dtype, const Dims &dims, int64_t axis) {
   TestGraph b;
@@ -49,28 +69,64 @@ TEST(Simt, LongReductionsAreSharedByBlocks) {
     }
 }
 
-// On a large GPU. The emulated one has so few threads that small tensors get these schedules.
+// As an H200 is. The emulated GPU has so few threads that small tensors get these schedules.
+SimtTarget largeGpu() {
+  SimtTarget target;
+  target.sharedBytes = 227 << 10;
+  return target;
+}
+
 SimtSchedule scheduleOf(void (*family)(TestGraph &, int32_t, int64_t, int64_t), int32_t dtype, int64_t rows,
-                        int64_t length) {
+                        int64_t length, const SimtTarget &target = largeGpu()) {
   TestGraph b;
   family(b, dtype, rows, length);
   const MortiseGraph &graph = b.view();
   const auto parts = fuse({&graph, {}, {}, {}}, simtFuseTarget());
   const auto plan = LoopPlan::make(std::move(*buildDag(graph, parts->groups.at(0))), simtFuseTarget().lanes);
-  return scheduleSimt(**plan, SimtTarget());
+  return scheduleSimt(**plan, target);
 }
 
+// 128 bytes of each thread are under way, and the blocks of all parts fill the device: 132 multiprocessors with four
+// blocks each.
 TEST(Simt, ColumnsAreReadBySixteenBytesWithManyLoadsInFlight) {
-  for (const auto &[rows, length] : {std::pair<int64_t, int64_t>(65536, 4096), {262144, 1024}, {30000, 5000}})
-    for (const auto &[dtype, lanes] : {std::pair(MORTISE_BF16, 8U), {MORTISE_F32, 4U}}) {
+  for (const auto &[rows, length] :
+       {std::pair<int64_t, int64_t>(65536, 4096), {262144, 1024}, {30000, 5000}, {4096, 65536}})
+    for (const auto &[dtype, lanes] : {std::pair(MORTISE_BF16, 8U), {MORTISE_F16, 8U}, {MORTISE_F32, 4U}}) {
       const SimtSchedule schedule = scheduleOf(columns, dtype, rows, length);
-      EXPECT_EQ(schedule.lanes, lanes) << rows << "x" << length;
-      EXPECT_GE(schedule.unroll * lanes, 32U) << rows << "x" << length;
-      EXPECT_GE(*schedule.blocks().number() * schedule.parts * schedule.threads(), 132 * 1024);
+      const std::string what = dtypeName(dtype) + (" " + std::to_string(rows)) + "x" + std::to_string(length);
+      EXPECT_EQ(schedule.lanes, lanes) << what;
+      EXPECT_EQ(schedule.unroll, 8U) << what;
+      EXPECT_EQ(schedule.resident * schedule.threads(), 1024U) << what;
+      const double rounds = static_cast<double>(*schedule.blocks().number() * schedule.parts) / 528;
+      EXPECT_GT(rounds / std::ceil(rounds), 0.95) << what << " in " << schedule.parts << " parts";
     }
-  // Odd lengths have more of the narrow loads, and few columns a subgroup side by side.
+  EXPECT_EQ(scheduleOf(columns, MORTISE_BF16, 65536, 4096).parts, 66U); // 16 rounds of eight rows: nothing is folded
+  EXPECT_EQ(scheduleOf(columns, MORTISE_BF16, 262144, 1024).parts, 262U);
+  // Odd lengths have narrow loads, and few columns a subgroup side by side.
   EXPECT_EQ(scheduleOf(columns, MORTISE_BF16, 65536, 4095).unroll, 8U);
   EXPECT_EQ(scheduleOf(columns, MORTISE_BF16, 4000000, 128).lanes, 4U);
+  // A second stream takes half of the loads; few rows have no more of them than a thread has steps.
+  EXPECT_EQ(scheduleOf(weightedColumns, MORTISE_BF16, 65536, 4096).unroll, 4U);
+  EXPECT_LE(scheduleOf(columns, MORTISE_BF16, 16, 262144).unroll, 4U);
+}
+
+// A number of parts that threads of the second kernel do not share evenly.
+TEST(Simt, AnyNumberOfPartsIsCombined) {
+  for (const int64_t rows : {3000, 5001})
+    for (const char *op : {"reduce_sum", "reduce_max", "argmax", "argmin"})
+      for (const Fill fill : {Fill::Plain, Fill::Hostile}) {
+        TestGraph b;
+        const int64_t length = 328; // 41 vectors
+        V x = b.input(MORTISE_BF16, {rows, length});
+        const bool isArg = op[0] == 'a';
+        b.output(isArg ? b.op(op, {x}, MORTISE_I64, {length}, {{"axis", 0}})
+                       : b.op(op, {x}, MORTISE_BF16, {length}, {{"axes", Dims{0}}}));
+        Oracle oracle(b);
+        oracle.fill(x, fill);
+        oracle.check(std::string_view(op) == "reduce_sum" ? roundings : equal, op + (" " + std::to_string(rows)));
+        if (HasFatalFailure())
+          return;
+      }
 }
 
 // Whole vectors of columns in parts, with steps that no unrolled loop divides.
@@ -229,22 +285,90 @@ TEST(Simt, OddRowsAreSharedByBlocks) {
     }
 }
 
-// What registers do not hold of a row comes in a loop.
-TEST(Simt, LongRows) {
-  for (const auto &[length, copies, isLooped] :
-       {std::tuple(4096, 4U, false), {16384, 4U, false}, {16392, 3U, true}, {32768, 3U, true}, {33001, 3U, true}}) {
-    const SimtSchedule schedule = scheduleOf(softmax, MORTISE_BF16, 8192, length);
-    EXPECT_EQ(schedule.copies, copies) << length;
-    EXPECT_EQ(schedule.isLooped, isLooped) << length;
+// What registers do not hold of a row lies in the block's memory, with the values that would be computed again; two
+// blocks have to fit a multiprocessor before one of them has more than it needs. Where it is too small, rows come
+// again.
+TEST(Simt, LongRowsAreKeptWhereTheyFit) {
+  const SimtTarget large = largeGpu(), old = *SimtTarget::cuda(7, 5, 1), amd = *SimtTarget::rocm("gfx942", 1);
+  const SimtTarget least;
+  struct Case {
+    const SimtTarget &target;
+    int32_t dtype;
+    int64_t length;
+    unsigned copies;
+    bool isLooped, keepsRow, keepsValues;
+    unsigned resident;
+  };
+  for (const auto &[target, dtype, length, copies, isLooped, keepsRow, keepsValues, resident] :
+       {Case{large, MORTISE_BF16, 4096, 4, false, false, false, 0},
+        {large, MORTISE_BF16, 16384, 4, false, false, false, 0},
+        {large, MORTISE_BF16, 16392, 4, true, true, true, 2},
+        {large, MORTISE_BF16, 33001, 4, true, true, true, 2},
+        {large, MORTISE_BF16, 65536, 4, true, true, false, 2},
+        {large, MORTISE_BF16, 131072, 4, true, true, false, 0},
+        {large, MORTISE_BF16, 140000, 3, true, false, false, 0},
+        {large, MORTISE_F32, 32768, 8, true, true, false, 2},
+        {large, MORTISE_F32, 57344, 8, true, true, false, 0},
+        {large, MORTISE_F32, 80000, 6, true, false, false, 0},
+        {old, MORTISE_BF16, 30000, 4, true, true, false, 2},
+        {amd, MORTISE_BF16, 30000, 4, true, true, false, 2},
+        {amd, MORTISE_BF16, 65536, 3, true, false, false, 0},
+        {least, MORTISE_BF16, 32768, 3, true, false, false, 0}}) {
+    const SimtSchedule schedule = scheduleOf(softmax, dtype, 8192, length, target);
+    const std::string what = dtypeName(dtype) + (" " + std::to_string(length));
+    EXPECT_EQ(schedule.copies, copies) << what;
+    EXPECT_EQ(schedule.isLooped, isLooped) << what;
+    EXPECT_EQ(schedule.keepsRow, keepsRow) << what;
+    EXPECT_EQ(schedule.keepsValues, keepsValues) << what;
+    EXPECT_EQ(schedule.resident, resident) << what;
   }
-  for (const auto family : {softmax, norm})
-    for (const int64_t length : {16392, 32768, 33001}) {
+  // One pass reads nothing twice; what all rows have in common is not kept with each.
+  EXPECT_FALSE(scheduleOf(largest, MORTISE_BF16, 8192, 32768).keepsRow);
+  EXPECT_TRUE(scheduleOf(weightedSoftmax, MORTISE_BF16, 8192, 120000).keepsRow);
+  EXPECT_FALSE(scheduleOf(sumOfTwo, MORTISE_BF16, 8192, 120000).keepsRow);
+}
+
+TEST(Simt, LongRows) {
+  for (const auto family : {softmax, norm, weightedSoftmax, sumOfTwo})
+    for (const int32_t dtype : {MORTISE_BF16, MORTISE_F32})
+      for (const int64_t length : {16392, 33001, 60000, 180000}) {
+        if (length == 180000 && family != softmax)
+          continue;
+        TestGraph b;
+        family(b, dtype, 3, length);
+        Oracle oracle(b);
+        for (size_t i = 0; i < oracle.graph.input_count; ++i)
+          oracle.fill(oracle.graph.inputs[i], length == 33001 ? Fill::Hostile : Fill::Plain);
+        oracle.check(roundings, dtypeName(dtype) + (" " + std::to_string(length)));
+        if (HasFatalFailure())
+          return;
+      }
+}
+
+// Three to six vectors a thread, so that few threads have none in the last round.
+TEST(Simt, RowsOfAnyLengthLeaveFewThreadsIdle) {
+  for (const auto &[length, team, copies] : {std::tuple(3000, 64U, 6U),
+                                             {4096, 128U, 4U},
+                                             {5120, 128U, 5U},
+                                             {10000, 256U, 5U},
+                                             {1536, 32U, 6U},
+                                             {1000, 32U, 4U},
+                                             {12288, 256U, 6U},
+                                             {16384, 512U, 4U}}) {
+    const SimtSchedule schedule = scheduleOf(softmax, MORTISE_BF16, 65536, length);
+    EXPECT_EQ(schedule.team, team) << length;
+    EXPECT_EQ(schedule.copies, copies) << length;
+    EXPECT_FALSE(schedule.isLooped) << length;
+    EXPECT_EQ(schedule.teams == 1, team >= 64) << length; // with a block for itself, whose barriers hold up no other
+  }
+  for (const auto family : {softmax, norm, largest})
+    for (const int64_t length : {3000, 5120, 5003, 10000, 1536}) {
       TestGraph b;
-      family(b, MORTISE_BF16, 3, length);
+      family(b, MORTISE_BF16, 5, length);
       Oracle oracle(b);
       for (size_t i = 0; i < oracle.graph.input_count; ++i)
-        oracle.fill(oracle.graph.inputs[i], Fill::Plain);
-      oracle.check(roundings, std::to_string(length));
+        oracle.fill(oracle.graph.inputs[i], length == 5120 ? Fill::Hostile : Fill::Plain);
+      oracle.check(family == largest ? equal : roundings, std::to_string(length));
       if (HasFatalFailure())
         return;
     }

@@ -120,6 +120,28 @@ TEST(Spirv, WhatADeviceLacksIsRefused) {
   EXPECT_EQ(target.error().code, MORTISE_UNSUPPORTED);
 }
 
+// What a row needs of a block's memory is declared, where the device has it.
+TEST(Spirv, LongRowsAreKeptWhereTheDeviceHasTheMemory) {
+  constexpr uint32_t opConstant = 43, opTypeArray = 28;
+  TestGraph b;
+  softmax(b, MORTISE_BF16, 3, 24000); // of which registers hold 16384
+  for (const auto &[bytes, isKept] : {std::pair(32768U, true), {16384U, false}}) {
+    VulkanFeatures features = allFeatures();
+    features.sharedBytes = bytes;
+    auto function = compileFirst(b, features);
+    ASSERT_TRUE(function) << function.error().message;
+    EXPECT_EQ((*function)->launches[0].sharedBytes, 0U);
+    if (canValidate())
+      EXPECT_EQ(invalidSpirv((*function)->code), "");
+    std::set<uint32_t> numbers; // constants of what is left
+    for (const auto &each : instructions((*function)->code, opConstant))
+      if (each.size() == 3 && each[2] == 24000 - 16384)
+        numbers.insert(each[1]);
+    const auto arrays = instructions((*function)->code, opTypeArray);
+    EXPECT_EQ(std::ranges::any_of(arrays, [&](const auto &each) { return numbers.contains(each[2]); }), isKept);
+  }
+}
+
 TEST(Spirv, NothingIsContracted) {
   constexpr uint32_t noContraction = 42, opFAdd = 129, opFSub = 131, opFMul = 133;
   TestGraph b;

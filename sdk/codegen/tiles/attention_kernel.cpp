@@ -70,7 +70,7 @@ void AttentionKernel::emit(StringRef name) {
   b.setInsertionPointToEnd(module.getBody());
   auto function = LLVM::LLVMFuncOp::create(b, c.loc, name,
                                            LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), types));
-  machine.makeKernel(function, threads);
+  machine.makeKernel(function, threads, /*resident=*/0);
   start = function.addEntryBlock(b);
   b.setInsertionPointToStart(start);
   enter(name);

@@ -24,7 +24,7 @@ class AmdMachine final : public SimtMachine {
 public:
   explicit AmdMachine(unsigned wave, bool hasRowMasks) : wave(wave), hasRowMasks(hasRowMasks) {}
 
-  void makeKernel(LLVM::LLVMFuncOp function, unsigned threads) const override {
+  void makeKernel(LLVM::LLVMFuncOp function, unsigned threads, unsigned /*resident*/) const override {
     OpBuilder b(function.getContext());
     const auto pair = [&](StringRef name, const std::string &value) -> Attribute {
       return b.getStrArrayAttr({name, value});
@@ -193,6 +193,7 @@ Result<SimtTarget> SimtTarget::rocm(std::string_view architecture, unsigned comp
   target.chip = chip->name;
   target.subgroup = chip->wave;
   target.compileThreads = compileThreads;
+  target.sharedBytes = 64 << 10;
   return target;
 }
 

@@ -21,7 +21,7 @@ constexpr unsigned mostThreads = 1024;
 class SpirvMachine final : public SimtMachine {
 public:
   explicit SpirvMachine(unsigned threads) : threads(threads) {}
-  void makeKernel(LLVM::LLVMFuncOp, unsigned) const override {}
+  void makeKernel(LLVM::LLVMFuncOp, unsigned, unsigned) const override {}
   Value thread(Code &c) const override { return call(c, threadIntrinsic, {}); }
   Value block(Code &c) const override { return call(c, blockIntrinsic, {}); }
   void barrier(Code &c) const override {
@@ -138,6 +138,9 @@ Result<SimtTarget> SimtTarget::vulkan(const VulkanFeatures &features, unsigned c
   target.subgroup = features.subgroup ? features.subgroup : exchangeThreads;
   target.blockThreads = std::min(features.blockThreads, mostThreads);
   target.compileThreads = compileThreads;
+  // Exchanges through the block's memory take two words of each thread.
+  const unsigned exchanged = features.subgroup ? 0 : 2 * target.blockThreads * sizeof(uint32_t);
+  target.sharedBytes = features.sharedBytes - std::min(features.sharedBytes, exchanged);
   target.backend = [features](const SimtTarget &each) -> Result<std::unique_ptr<SimtBackend>> {
     return std::unique_ptr<SimtBackend>(std::make_unique<SpirvBackend>(each, features));
   };

@@ -46,7 +46,8 @@ struct SimtTarget {
   // Threads that the whole device has in flight, as far as schedules split work until they are enough. A guess too high
   // costs little; this one is for the largest GPUs.
   unsigned deviceThreads = 132 * 2048;
-  bool matrices = false; // subgroups multiply matrices in registers (supportsAttention)
+  unsigned sharedBytes = 16384; // of a block's memory, at most; every device has so many
+  bool matrices = false;        // subgroups multiply matrices in registers (supportsAttention)
   // A GPU of NVIDIA's by its compute capability, 7.5 or newer. What is newer than any chip that the code generator
   // knows gets the code of the newest one, which its driver accepts. Errors: MORTISE_UNSUPPORTED.
   static Result<SimtTarget> cuda(int major, int minor, unsigned compileThreads);
@@ -80,7 +81,8 @@ struct SimtLaunch {
   std::string entry; // its name in the code
   Dim blocks = 1;    // those of an attention come with its launch
   unsigned threads = 1;
-  Dim iterations = 0; // of all loops of a thread together, at most; there are drivers that end them
+  unsigned sharedBytes = 0; // of a block's memory that the launch has to ask for, beyond what the code declares
+  Dim iterations = 0;       // of all loops of a thread together, at most; there are drivers that end them
 };
 
 // The kernels of a group, to be launched in order with the same arguments; each begins when the one before has ended.
