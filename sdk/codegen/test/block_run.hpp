@@ -22,6 +22,7 @@ enum class EmulatedCall : uint8_t {
   Exp2,
   Exp2WithoutSubnormals,
   Reciprocal,
+  ReciprocalRoot,
   FlushingFma,
   Count
 };

@@ -50,6 +50,7 @@ public:
   explicit EmulatedApproximations(const EmulatedMachine &machine) : machine(machine) {}
   mlir::Value exp2(Code &c, mlir::Value x, bool subnormals) const override;
   mlir::Value reciprocal(Code &c, mlir::Value x) const override;
+  mlir::Value reciprocalRoot(Code &c, mlir::Value x) const override;
   mlir::Value flushingFma(Code &c, mlir::Value x, mlir::Value y, mlir::Value z) const override;
 
 private:
