@@ -3,10 +3,10 @@
 // Prints one line of JSON for each case: GB/s by the host's clock, medians of interleaved rounds (each input is read
 // once, each output written once); of the copy the better of two, the device's own (`driver_copy_gbps`) and a kernel's
 // that changes signs, because copies of a driver may be slow (an eighth of a kernel's, on an H200 through Vulkan);
-// `device_gbps`: of single calls by the device's clock; `spread`: what the rounds differ by, relative to the median, and
-// `rounds`, how many there were until they agreed; and `error`: the greatest distance of some elements from their values
-// in f64, in units in the last place of the result's type at the largest of them. Arguments: a device, and the MiB of a
-// tensor. MORTISE_* configure the rest.
+// `device_gbps`: of single calls by the device's clock; `spread`: what the rounds differ by, relative to the median,
+// and `rounds`, how many there were until they agreed; and `error`: the greatest distance of some elements from their
+// values in f64, in units in the last place of the result's type at the largest of them. Arguments: a device, and the
+// MiB of a tensor. MORTISE_* configure the rest.
 #include "get.hpp"
 
 #include <mortise/graph.hpp>
@@ -208,7 +208,8 @@ struct Work {
 double deviceSeconds(Work &work) {
   const auto steps = [&] { // nanoseconds, of all profiled calls together
     double all = 0;
-    for (const auto &region : nlohmann::json::parse(get(work.program.report())).at("placement"))
+    const auto report = nlohmann::json::parse(get(work.program.report()));
+    for (const auto &region : report.at("placement"))
       for (const auto &step : region.at("steps"))
         all += step.at("ns").get<double>();
     return all;
@@ -318,9 +319,7 @@ nlohmann::ordered_json measure(Session &session, Device device, const std::strin
   const int calls = std::max(1, static_cast<int>(roundSeconds / copy.seconds(queue, 1)));
   Rounds times, copyTimes, signTimes, deviceTimes;
   size_t round = 0;
-  const auto apart = [&] {
-    return std::max(times.spread(), std::min(copyTimes, signTimes, Rounds::faster).spread());
-  };
+  const auto apart = [&] { return std::max(times.spread(), std::min(copyTimes, signTimes, Rounds::faster).spread()); };
   while (round < rounds || (round < mostRounds && apart() > agreement)) {
     times.add(kernel.seconds(queue, calls));
     copyTimes.add(copy.seconds(queue, calls));

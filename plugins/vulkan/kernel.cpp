@@ -74,8 +74,8 @@ Result<void> recordLaunch(Device &device, Device::Commands &commands, Function &
   return {};
 }
 
-// Times steps of a profiled call, each of which is a submission of its own: by the device's clock, or the host's where it
-// has none.
+// Times steps of a profiled call, each of which is a submission of its own: by the device's clock, or the host's where
+// it has none.
 class Clock {
 public:
   Clock(Device &device, uint64_t *stepNs) : device(device), stepNs(stepNs) {

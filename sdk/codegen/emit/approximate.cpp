@@ -69,9 +69,9 @@ Value Code::logisticOf(Value x, Value e) {
   return normalFma(roughNeg(whole), q, whole);
 }
 
-// Within 3.5 ULP. -|x| log2 e is a whole number and `rest`, so that only two roundings of a number below 1 are lost, and
-// 2^rest is never subnormal. Where |x| > 64 e is 2^64 times what it should be, which changes neither e - e q = e nor
-// 1 - q = 1 by more than 2^-28, and is taken back at the end, where a subnormal result is rounded.
+// Within 3.5 ULP. -|x| log2 e is a whole number and `rest`, so that only two roundings of a number below 1 are lost,
+// and 2^rest is never subnormal. Where |x| > 64 e is 2^64 times what it should be, which changes neither e - e q = e
+// nor 1 - q = 1 by more than 2^-28, and is taken back at the end, where a subnormal result is rounded.
 Value Code::approximateLogistic(Value x) {
   constexpr double magic = 0x1.8p23 + 127; // leaves the exponent of a f32 in the lowest bits of a sum
   constexpr int64_t stored = 23;           // bits below the exponent

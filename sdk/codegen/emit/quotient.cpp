@@ -22,11 +22,12 @@ static Value isWithin(Code &c, Value size, double least, double end) {
                 c.roughCompare(P::OLT, size, c.constant(size.getType(), end)));
 }
 
-// With y and x / y in [1, 2): a quotient has a distance of at least 2^-47 / y from the middle m of two f32, since x - m y
-// is a multiple of 2^-47 and not 0. Before the last step it is off by little more than half a unit, 2^-24, and after it,
-// but for the last rounding, by that times the relative error of r, which thus has to be below 2^-23 / y. From 1 ULP,
-// that is 2^-24 y, Newton's step leads to 2^-25 y + 2^-48 y^2, which is enough for y <= 2 - 2^-18. For the 32 larger y
-// all x have been tried with all r: only 1 / (2 - 2^-23) is wrong, with r = 1/2, so that such y are left out, too.
+// With y and x / y in [1, 2): a quotient has a distance of at least 2^-47 / y from the middle m of two f32, since x - m
+// y is a multiple of 2^-47 and not 0. Before the last step it is off by little more than half a unit, 2^-24, and after
+// it, but for the last rounding, by that times the relative error of r, which thus has to be below 2^-23 / y. From 1
+// ULP, that is 2^-24 y, Newton's step leads to 2^-25 y + 2^-48 y^2, which is enough for y <= 2 - 2^-18. For the 32
+// larger y all x have been tried with all r: only 1 / (2 - 2^-23) is wrong, with r = 1/2, so that such y are left out,
+// too.
 Value Code::div(Value x, Value y) {
   match(x, y);
   if (!hasFlushingFma(x))
@@ -41,20 +42,19 @@ Value Code::div(Value x, Value y) {
   isOrdinary = andI(isOrdinary, isWithin(*this, roughAbs(y), 0x1p-50, 0x1p50));
   isOrdinary = andI(isOrdinary, compareI(arith::CmpIPredicate::ne, andI(intBits(y), mantissa), mantissa));
   // A residual of 0 takes the sign from -0.
-  return ifAny(
-      notI(isOrdinary), [&] { return two<arith::DivFOp>(x, y); }, copySign(quotient, first));
+  return ifAny(notI(isOrdinary), [&] { return two<arith::DivFOp>(x, y); }, copySign(quotient, first));
 }
 
 // Tried for all f32 of two binades, which stand for the others, with each r within 2 ULP.
 Value Code::sqrt(Value x) {
   if (!hasFlushingFma(x))
     return one<math::SqrtOp>(x);
-  Value r = eachLane(x, [&](ArrayRef<Value> each) { return instructions.approximations->reciprocalRoot(*this, each[0]); });
+  Value r =
+      eachLane(x, [&](ArrayRef<Value> each) { return instructions.approximations->reciprocalRoot(*this, each[0]); });
   Value root = mul(x, r), half = mul(r, 0.5), error = normalFma(roughNeg(root), half, 0.5);
   root = normalFma(root, error, root), half = normalFma(half, error, half);
   root = normalFma(normalFma(roughNeg(root), root, x), half, root);
-  return ifAny(
-      notI(isWithin(*this, x, 0x1p-70, 0x1p126)), [&] { return one<math::SqrtOp>(x); }, root);
+  return ifAny(notI(isWithin(*this, x, 0x1p-70, 0x1p126)), [&] { return one<math::SqrtOp>(x); }, root);
 }
 
 } // namespace mortise::codegen

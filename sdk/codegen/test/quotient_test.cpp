@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Quotients and square roots that emit/quotient.cpp computes, of reciprocals that are as wrong as a machine's may be, are
-// the CPU's own.
+// Quotients and square roots that emit/quotient.cpp computes, of reciprocals that are as wrong as a machine's may be,
+// are the CPU's own.
 #include "oracle.hpp"
 
 using namespace mortise;
