@@ -47,7 +47,7 @@ static Value expPower(Code &c, Value x, double sign, Value &lost) {
   return power;
 }
 
-// 1 / x within 0.6 ULP for x from 1 to 2^64, with a step of Newton's.
+// 1 / x within 0.6 ULP for x from 2^-60 to 2^60, with a step of Newton's.
 Value Code::refinedReciprocal(Value x) {
   Value r = approximateReciprocal(x);
   return normalFma(r, normalFma(roughNeg(x), r, constant(x.getType(), 1)), r);
@@ -69,7 +69,7 @@ Value Code::logisticOf(Value x, Value e) {
   return normalFma(roughNeg(whole), q, whole);
 }
 
-// Within 3.5 ULP. -|x| log2 e is a whole number and `rest`, so that only two roundings of a number below 1 are lost,
+// Within 3 ULP. -|x| log2 e is a whole number and `rest`, so that only two roundings of a number below 1 are lost,
 // and 2^rest is never subnormal. Where |x| > 64 e is 2^64 times what it should be, which changes neither e - e q = e
 // nor 1 - q = 1 by more than 2^-28, and is taken back at the end, where a subnormal result is rounded.
 Value Code::approximateLogistic(Value x) {
@@ -93,14 +93,16 @@ Value Code::approximateLogistic(Value x) {
 // 1.2 w, and those of p 1.2 w. Far out it is 2^-14 of the result. Infinity times Phi = 0 would be NaN, which is right
 // only at -infinity.
 Value Code::approximateGelu(Value x) {
-  Value size = roughAbs(x), s = approximateReciprocal(normalFma(size, constant(x.getType(), 0.55), 1.0));
+  Value size = roughAbs(roughExtreme<arith::MinNumFOp>(*this, x, 0x1p127));
+  Value sum = normalFma(size, constant(x.getType(), 0.55), 1.0);
+  Value s = hasFlushingFma(x) ? refinedReciprocal(sum) : approximateReciprocal(sum);
   Value e = approximateExp2(mul(mul(x, -0.5 * log2e), x), false);
   Value tail = mul(mul(s, polynomial(s, geluTail)), e);
-  Value result = normalFma(roughAbs(roughExtreme<arith::MinNumFOp>(*this, x, 0x1p127)), tail,
-                           roughExtreme<arith::MaxNumFOp>(*this, x, -0.0));
+  Value result = normalFma(size, tail, roughExtreme<arith::MaxNumFOp>(*this, x, -0.0));
   if (!hasFlushingFma(x))
     return result;
-  return select(compare(P::OLT, size, 0x1p-64), mul(x, 0.5), result); // which may be subnormal
+  // The product may be subnormal.
+  return select(roughCompare(P::OLT, roughAbs(x), constant(x.getType(), 0x1p-64)), mul(x, 0.5), result);
 }
 
 } // namespace mortise::codegen

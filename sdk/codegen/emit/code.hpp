@@ -27,9 +27,11 @@ public:
   // 2^x within 2^-22.7 of it and 2.05 ULP, as measured for all f32 on an H200. `subnormals`: results may not be 0
   // instead.
   virtual Value exp2(Code &c, Value x, bool subnormals) const = 0;
-  virtual Value reciprocal(Code &c, Value x) const = 0; // within 1 ULP; 0 where that is subnormal
-  virtual Value reciprocalRoot(Code &c,
-                               Value x) const; // within 2 ULP, of normal x; for machines without Instructions::fma
+  // 1 / x for x > 0 within 1 ULP, 0 where that is subnormal; for machines without Instructions::fma within 2.5 ULP, for
+  // x from 2^-60 to 2^60, and 0 or infinity beyond. By default 1 / sqrt(x^2).
+  virtual Value reciprocal(Code &c, Value x) const;
+  // 1 / sqrt(x) within 2 ULP, for normal x. For machines without Instructions::fma.
+  virtual Value reciprocalRoot(Code &c, Value x) const;
   // x * y + z, rounded once; 0 where that is subnormal. For machines without Instructions::fma.
   virtual Value flushingFma(Code &c, Value x, Value y, Value z) const;
 };

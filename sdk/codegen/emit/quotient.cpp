@@ -13,6 +13,7 @@ namespace mortise::codegen {
 using namespace mlir;
 using P = arith::CmpFPredicate;
 
+Value Approximations::reciprocal(Code &c, Value x) const { return reciprocalRoot(c, c.mul(x, x)); }
 Value Approximations::reciprocalRoot(Code &c, Value x) const {
   return c.two<arith::DivFOp>(c.constant(x.getType(), 1), c.one<math::SqrtOp>(x));
 }
@@ -24,10 +25,9 @@ static Value isWithin(Code &c, Value size, double least, double end) {
 
 // With y and x / y in [1, 2): a quotient has a distance of at least 2^-47 / y from the middle m of two f32, since x - m
 // y is a multiple of 2^-47 and not 0. Before the last step it is off by little more than half a unit, 2^-24, and after
-// it, but for the last rounding, by that times the relative error of r, which thus has to be below 2^-23 / y. From 1
-// ULP, that is 2^-24 y, Newton's step leads to 2^-25 y + 2^-48 y^2, which is enough for y <= 2 - 2^-18. For the 32
-// larger y all x have been tried with all r: only 1 / (2 - 2^-23) is wrong, with r = 1/2, so that such y are left out,
-// too.
+// it, but for the last rounding, by that times the relative error of r, which thus has to be below 2^-23 / y. From 2.5
+// ULP, that is 2.5 y 2^-24, Newton's step leads to 2^-25 y + 6.25 y^2 2^-48, which is enough for y < 2 - 2^-18. Larger
+// y are left out: 1 / (2 - 2^-23), for one, would be wrong.
 Value Code::div(Value x, Value y) {
   match(x, y);
   if (!hasFlushingFma(x))
@@ -35,14 +35,14 @@ Value Code::div(Value x, Value y) {
   llvm::APFloat divisor(0.0F), inverse(0.0F);
   if (matchPattern(y, m_ConstantFloat(&divisor)) && divisor.getExactInverse(&inverse))
     return mul(x, inverse.convertToFloat());
-  const auto residual = [&](Value q) { return normalFma(roughNeg(q), y, x); };
-  Value r = refinedReciprocal(y), first = mul(x, r), mantissa = bits(y, 0x7fffff);
-  Value near = normalFma(residual(first), r, first), quotient = normalFma(residual(near), r, near);
-  Value isOrdinary = orI(isWithin(*this, roughAbs(x), 0x1p-70, 0x1p70), compare(P::OEQ, x, 0.0));
-  isOrdinary = andI(isOrdinary, isWithin(*this, roughAbs(y), 0x1p-50, 0x1p50));
-  isOrdinary = andI(isOrdinary, compareI(arith::CmpIPredicate::ne, andI(intBits(y), mantissa), mantissa));
-  // A residual of 0 takes the sign from -0.
-  return ifAny(notI(isOrdinary), [&] { return two<arith::DivFOp>(x, y); }, copySign(quotient, first));
+  Value size = roughAbs(y), r = refinedReciprocal(size), numerator = roughAbs(x), quotient = mul(numerator, r);
+  for (int step = 0; step < 2; ++step)
+    quotient = normalFma(normalFma(roughNeg(quotient), size, numerator), r, quotient);
+  Value isOrdinary = orI(isWithin(*this, numerator, 0x1p-70, 0x1p70), compare(P::OEQ, x, 0.0));
+  isOrdinary = andI(isOrdinary, isWithin(*this, size, 0x1p-50, 0x1p50));
+  Value mantissa = andI(intBits(y), bits(y, 0x7fffff));
+  isOrdinary = andI(isOrdinary, compareI(arith::CmpIPredicate::ult, mantissa, bits(y, 0x7fffe0)));
+  return ifAny(notI(isOrdinary), [&] { return two<arith::DivFOp>(x, y); }, copySign(quotient, mul(x, y)));
 }
 
 // Tried for all f32 of two binades, which stand for the others, with each r within 2 ULP.

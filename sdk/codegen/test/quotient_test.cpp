@@ -88,10 +88,10 @@ TEST(Quotient, NearTheMiddleOfTwoNumbersIsExact) {
   checkQuotients(pairs);
 }
 
-// Where the reciprocal's own rounding costs most. Among these is 1 / (2 - 2^-23), which f32 arithmetic would get wrong;
-// the sign turns the error of the machine's reciprocal.
+// Where the reciprocal's own rounding costs most: y that f32 arithmetic gets wrong, so that it does not take them, and
+// the largest that it takes; the sign turns the error of the machine's reciprocal.
 TEST(Quotient, OfTheLargestMantissasIsExact) {
-  for (const float y : {0x1.fffffep0F, -0x1.fffffep0F, 0x1.fffffcp0F, -0x1.fffffcp0F}) {
+  for (const float y : {0x1.fffffep0F, 0x1.ffffbep0F, 0x1.ffffbep-1F, 0x1.ffffbcp0F}) {
     Pairs pairs;
     for (uint32_t mantissa = 0; mantissa < 1 << 23; ++mantissa)
       pairs.add(number(0x3f800000 | mantissa), y);

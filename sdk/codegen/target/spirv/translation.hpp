@@ -23,8 +23,7 @@ namespace mortise::codegen {
 // What the machine (spirv.cpp) emits as calls of intrinsics, and the translation knows.
 inline constexpr char threadIntrinsic[] = "mortise.thread", blockIntrinsic[] = "mortise.block",
                       barrierIntrinsic[] = "mortise.barrier", exchangeIntrinsic[] = "mortise.exchange",
-                      exp2Intrinsic[] = "mortise.exp2", reciprocalIntrinsic[] = "mortise.reciprocal",
-                      reciprocalRootIntrinsic[] = "mortise.reciprocal_root";
+                      exp2Intrinsic[] = "mortise.exp2", reciprocalRootIntrinsic[] = "mortise.reciprocal_root";
 
 // Of an integer type as wide as a float: the bit of the float's sign.
 inline int64_t signBit(mlir::Type bits) { return INT64_MIN >> (64 - bits.getIntOrFloatBitWidth()); }
