@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Memory-bound kernels of one device beside a copy of as many bytes, all queued back to back on tensors that lie there.
-// Prints one line of JSON for each case: GB/s, medians of interleaved rounds (each input is read once, each output
-// written once); of the copy the better of two, the device's own (`driver_copy_gbps`) and a kernel's that changes
-// signs, because copies of a driver may be slow (an eighth of a kernel's, on an H200 through Vulkan); and `error`: the
-// greatest distance of some elements from their values in f64, in units in the last place of the result's type at the
-// largest of them. Arguments: a device, and the MiB of a tensor. MORTISE_* configure the rest.
+// Prints one line of JSON for each case: GB/s by the host's clock, medians of interleaved rounds (each input is read
+// once, each output written once); of the copy the better of two, the device's own (`driver_copy_gbps`) and a kernel's
+// that changes signs, because copies of a driver may be slow (an eighth of a kernel's, on an H200 through Vulkan);
+// `device_gbps`: of single calls by the device's clock; `spread`: what the rounds differ by, relative to the median,
+// and `rounds`, how many there were until they agreed; and `error`: the greatest distance of some elements from their
+// values in f64, in units in the last place of the result's type at the largest of them. Arguments: a device, and the
+// MiB of a tensor. MORTISE_* configure the rest.
 #include "get.hpp"
 
 #include <mortise/graph.hpp>
@@ -18,6 +20,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <iostream>
 #include <limits>
 #include <random>
@@ -29,8 +32,11 @@ using namespace mortise::api;
 using Clock = std::chrono::steady_clock;
 using Numbers = std::vector<double>;
 
-constexpr int rounds = 7;
-constexpr double roundSeconds = 0.05, epsilon = 1e-6;
+constexpr size_t rounds = 7, mostRounds = 60; // the last ones count, once they agree within `agreement`
+constexpr double roundSeconds = 0.05, epsilon = 1e-6, agreement = 0.03;
+// A GPU that waits for the host lowers its clocks and takes a while to raise them again: an H200 ran everything, copies
+// too, at a fifth to a half of its speed for half a second, and short of it for longer.
+constexpr double warmSeconds = 1.5;
 
 enum class Kind : uint8_t { Softmax, LayerNorm, RmsNormSilu, BiasGeluResidual, ColumnSum };
 constexpr const char *names[] = {"softmax", "layer_norm", "rms_norm_silu", "bias_gelu_residual", "column_sum"};
@@ -198,10 +204,45 @@ struct Work {
   }
 };
 
-double median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + static_cast<ptrdiff_t>(values.size() / 2));
-  return values[values.size() / 2];
+// Seconds of the steps of one call, by the device's clock where the plugin reads it.
+double deviceSeconds(Work &work) {
+  const auto steps = [&] { // nanoseconds, of all profiled calls together
+    double all = 0;
+    const auto report = nlohmann::json::parse(get(work.program.report()));
+    for (const auto &region : report.at("placement"))
+      for (const auto &step : region.at("steps"))
+        all += step.at("ns").get<double>();
+    return all;
+  };
+  const double before = steps();
+  get(take(mortise_program_profile(work.program.get(), work.inputs.data(), work.inputs.size(), work.outputs.data(),
+                                   work.outputs.size())));
+  return (steps() - before) * 1e-9;
 }
+
+// The seconds of the last rounds.
+class Rounds {
+public:
+  void add(double seconds) {
+    last.push_back(seconds);
+    if (last.size() > rounds)
+      last.pop_front();
+  }
+  double median() const { return sorted()[last.size() / 2]; }
+  double spread() const {
+    const std::vector<double> all = sorted();
+    return (all.back() - all.front()) / median();
+  }
+  static bool faster(const Rounds &one, const Rounds &other) { return one.median() < other.median(); }
+
+private:
+  std::vector<double> sorted() const {
+    std::vector<double> all(last.begin(), last.end());
+    std::ranges::sort(all);
+    return all;
+  }
+  std::deque<double> last;
+};
 
 // The greatest distance in units in the last place.
 double errorOf(const Case &one, const std::vector<Host> &in, const Host &out) {
@@ -271,28 +312,36 @@ nlohmann::ordered_json measure(Session &session, Device device, const std::strin
   Work signs{get(session.compile(changing, {{"device", place}})), {&numbers.view}, {&changed.view}};
   Work copy{get(session.compile(copying, {{"device", place}})), {&from.view}, {&target.view}};
 
-  std::vector<double> times, copyTimes, signTimes;
-  for (Work *work : {&kernel, &copy, &signs})
+  for (Work *work : {&kernel, &copy})
     work->seconds(queue, 2);
+  for (const auto begin = Clock::now(); Clock::now() - begin < std::chrono::duration<double>(warmSeconds);)
+    signs.seconds(queue, 20);
   const int calls = std::max(1, static_cast<int>(roundSeconds / copy.seconds(queue, 1)));
-  for (int round = 0; round < rounds; ++round) {
-    times.push_back(kernel.seconds(queue, calls));
-    copyTimes.push_back(copy.seconds(queue, calls));
-    signTimes.push_back(signs.seconds(queue, calls));
+  Rounds times, copyTimes, signTimes, deviceTimes;
+  size_t round = 0;
+  const auto apart = [&] { return std::max(times.spread(), std::min(copyTimes, signTimes, Rounds::faster).spread()); };
+  while (round < rounds || (round < mostRounds && apart() > agreement)) {
+    times.add(kernel.seconds(queue, calls));
+    copyTimes.add(copy.seconds(queue, calls));
+    signTimes.add(signs.seconds(queue, calls));
+    ++round;
   }
+  for (size_t i = 0; i < rounds; ++i)
+    deviceTimes.add(deviceSeconds(kernel));
   get(api::copy(result.tensor(), to.tensor));
   Host sent(MORTISE_UI8, half), received(MORTISE_UI8, half);
   get(api::copy(sent.tensor(), from.tensor));
   get(api::copy(received.tensor(), target.tensor));
   if (sent.bytes != received.bytes)
     get<void>(Error{MORTISE_INTERNAL, "the device's copy has not copied"});
-  const auto rate = [&](const std::vector<double> &seconds) {
-    return static_cast<double>(bytes) / median(seconds) / 1e9;
-  };
+  const auto rate = [&](const Rounds &seconds) { return static_cast<double>(bytes) / seconds.median() / 1e9; };
   return {{"name", one.name()},
           {"gbps", rate(times)},
           {"copy_gbps", std::max(rate(copyTimes), rate(signTimes))},
           {"driver_copy_gbps", rate(copyTimes)},
+          {"device_gbps", rate(deviceTimes)},
+          {"spread", apart()},
+          {"rounds", round},
           {"error", errorOf(one, hosts, result)}};
 }
 

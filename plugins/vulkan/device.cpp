@@ -110,7 +110,15 @@ Result<void> Device::create() {
   VkSemaphoreCreateInfo semaphoreInfo{};
   semaphoreInfo.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
   semaphoreInfo.pNext = &type;
-  return check(calls.CreateSemaphore(device, &semaphoreInfo, nullptr, &timeline), "vkCreateSemaphore");
+  if (auto made = check(calls.CreateSemaphore(device, &semaphoreInfo, nullptr, &timeline), "vkCreateSemaphore"); !made)
+    return made;
+  if (timeBits == 0)
+    return {};
+  VkQueryPoolCreateInfo timesInfo{};
+  timesInfo.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
+  timesInfo.queryType = VK_QUERY_TYPE_TIMESTAMP;
+  timesInfo.queryCount = 2;
+  return check(calls.CreateQueryPool(device, &timesInfo, nullptr, &times), "vkCreateQueryPool");
 }
 
 // Devices that were found and not started only; the others live until the process ends.

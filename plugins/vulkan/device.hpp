@@ -80,6 +80,14 @@ public:
   // Orders what was recorded before against what comes.
   void barrier(const Commands &commands) const;
 
+  // The device's own clock, for one caller at a time, who holds the lock: a mark before and one behind what is timed,
+  // and the nanoseconds between them, once they have happened; 0 where the queue has no clock, or one that stands still
+  // (lavapipe's while kernels run).
+  std::mutex &clock() { return clockMutex; }
+  enum class Mark : uint8_t { Begin, End };
+  void mark(const Commands &commands, Mark which) const;
+  Result<uint64_t> marked();
+
   // `checked`, with the device's name in the message. Remembers when the device is lost.
   Result<void> check(VkResult result, const char *call);
   Result<void> alive() const { return loss.state(); }
@@ -122,6 +130,9 @@ private:
   VkQueue queue = nullptr;
   VkCommandPool pool = nullptr;
   VkSemaphore timeline = nullptr; // reaches n when submission n has happened
+  std::mutex clockMutex;
+  VkQueryPool times = nullptr; // of both marks; NULL: no clock
+  uint32_t timeBits = 0;       // of a time
   uint64_t submitted = 0;
   std::vector<VkCommandBuffer> idle;
   std::deque<std::pair<uint64_t, Commands>> inFlight;

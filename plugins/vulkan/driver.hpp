@@ -52,6 +52,10 @@ namespace mortise::vulkan {
   X(CmdDispatchBase)                                                                                                   \
   X(CmdPipelineBarrier)                                                                                                \
   X(CmdCopyBuffer)                                                                                                     \
+  X(CreateQueryPool)                                                                                                   \
+  X(CmdResetQueryPool)                                                                                                 \
+  X(CmdWriteTimestamp)                                                                                                 \
+  X(GetQueryPoolResults)                                                                                               \
   X(QueueSubmit)                                                                                                       \
   X(CreateSemaphore)                                                                                                   \
   X(DestroySemaphore)

@@ -74,22 +74,36 @@ Result<void> recordLaunch(Device &device, Device::Commands &commands, Function &
   return {};
 }
 
-// Times steps of a profiled call, each of which is a submission of its own.
+// Times steps of a profiled call, each of which is a submission of its own: by the device's clock, or the host's where
+// it has none.
 class Clock {
 public:
-  Clock(Device &device, uint64_t *stepNs) : device(device), stepNs(stepNs) {}
+  Clock(Device &device, uint64_t *stepNs) : device(device), stepNs(stepNs) {
+    if (stepNs)
+      alone = std::unique_lock(device.clock());
+  }
   bool isOn() const { return stepNs != nullptr; }
+  void mark(const Device::Commands &commands, Device::Mark which) const {
+    if (isOn())
+      device.mark(commands, which);
+  }
   Result<void> time(size_t step, uint64_t submission) {
     const auto start = std::chrono::steady_clock::now();
-    Result<void> done = device.wait(submission);
+    if (Result<void> done = device.wait(submission); !done)
+      return done;
     const auto taken = std::chrono::steady_clock::now() - start;
-    stepNs[step] += static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(taken).count());
-    return done;
+    const Result<uint64_t> own = device.marked();
+    if (!own)
+      return own.error();
+    const auto hosts = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(taken).count());
+    stepNs[step] += *own ? *own : hosts;
+    return {};
   }
 
 private:
   Device &device;
   uint64_t *stepNs;
+  std::unique_lock<std::mutex> alone;
 };
 
 } // namespace
@@ -123,6 +137,7 @@ Result<void> Kernel::enqueue(const codegen::BoundInputs *bound, const codegen::S
       done = begun.error();
       break;
     }
+    clock.mark(*commands, Device::Mark::Begin);
     const auto &work = program.steps[i].work;
     if (const auto *launch = std::get_if<codegen::LaunchStep>(&work)) {
       done = recordLaunch(device, *commands, *functions[launch->group], *launch, i, addresses);
@@ -130,6 +145,7 @@ Result<void> Kernel::enqueue(const codegen::BoundInputs *bound, const codegen::S
       const auto &copy = std::get<codegen::CopyStep>(work);
       done = recordCopy(device, *commands, addresses(copy.target), addresses(copy.source), amount);
     }
+    clock.mark(*commands, Device::Mark::End);
     if (done && clock.isOn()) {
       if (auto before = device.wait(stream.last()); !before) // what is timed begins when it is submitted
         done = before;

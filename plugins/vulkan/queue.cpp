@@ -31,6 +31,27 @@ void Device::barrier(const Commands &commands) const {
   calls.CmdPipelineBarrier(commands.handle, stages, stages, 0, 1, &memoryBarrier, 0, nullptr, 0, nullptr);
 }
 
+void Device::mark(const Commands &commands, Mark which) const {
+  if (!times)
+    return;
+  const auto number = static_cast<uint32_t>(which);
+  calls.CmdResetQueryPool(commands.handle, times, number, 1);
+  calls.CmdWriteTimestamp(commands.handle, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, times, number);
+}
+
+Result<uint64_t> Device::marked() {
+  if (!times)
+    return uint64_t{0};
+  uint64_t ticks[2] = {};
+  if (auto read = check(calls.GetQueryPoolResults(device, times, 0, 2, sizeof(ticks), ticks, sizeof(ticks[0]),
+                                                  VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT),
+                        "vkGetQueryPoolResults");
+      !read)
+    return read.error();
+  const uint64_t passed = (ticks[1] - ticks[0]) & (UINT64_MAX >> (64 - timeBits)); // the clock may have begun anew
+  return static_cast<uint64_t>(static_cast<double>(passed) * properties.limits.timestampPeriod);
+}
+
 Result<Device::Commands> Device::begin() {
   if (auto there = start(); !there)
     return there.error();

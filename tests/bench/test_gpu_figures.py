@@ -78,8 +78,13 @@ def test_graphs_that_are_not_judged_fail(monkeypatch):
     assert result["failed"] == 3
 
 
-FAST = {"name": "softmax 8x4096 bf16", "gbps": 3500.0, "copy_gbps": 4000.0, "error": 0.5}
-SLOW = {"slow": FAST | {"gbps": 2700.0}, "zeroed": FAST | {"error": 128.0}, "NaN": FAST | {"error": None}}
+FAST = {"name": "softmax 8x4096 bf16", "gbps": 3500.0, "copy_gbps": 4000.0, "spread": 0.02, "error": 0.5}
+SLOW = {
+    "slow": FAST | {"gbps": 2700.0},
+    "zeroed": FAST | {"error": 128.0},
+    "NaN": FAST | {"error": None},
+    "disturbed": FAST | {"spread": 0.5},
+}
 
 
 def test_a_fast_kernel_that_is_right_passes():

@@ -38,22 +38,19 @@ template <typename OpT> static Value roughExtreme(Code &c, Value x, double bound
   return OpT::create(c.b, c.loc, x, c.constant(x.getType(), bound), arith::FastMathFlags::afn);
 }
 
-// Part of the next instruction, as Code::neg is not, which keeps the payload of NaN.
-static Value minus(Code &c, Value x) { return c.one<arith::NegFOp>(x); }
-
 // e^(sign * x) = 2^power (1 + lost): `power` is x log2 e rounded, and `lost`, times log2 e, what this and rounding log2
 // e lose.
 static Value expPower(Code &c, Value x, double sign, Value &lost) {
   Value factor = c.constant(x.getType(), sign * log2e), power = c.mul(x, factor);
-  Value error = c.normalFma(x, factor, minus(c, power));
+  Value error = c.normalFma(x, factor, c.roughNeg(power));
   lost = c.normalFma(x, c.constant(x.getType(), sign * log2eRest * ln2), c.mul(error, ln2));
   return power;
 }
 
-// 1 / x within 0.6 ULP for x from 1 to 2^64, with a step of Newton's.
+// 1 / x within 0.6 ULP for x from 2^-60 to 2^60, with a step of Newton's.
 Value Code::refinedReciprocal(Value x) {
   Value r = approximateReciprocal(x);
-  return normalFma(r, normalFma(minus(*this, x), r, constant(x.getType(), 1)), r);
+  return normalFma(r, normalFma(roughNeg(x), r, constant(x.getType(), 1)), r);
 }
 
 // Within 3.5 ULP.
@@ -68,18 +65,27 @@ Value Code::approximateExp(Value x) {
 // small.
 Value Code::logisticOf(Value x, Value e) {
   Value one = constant(x.getType(), 1), q = mul(e, refinedReciprocal(add(e, 1.0)));
-  Value whole = select(compare(P::OLT, x, 0.0), e, one);
-  return normalFma(minus(*this, whole), q, whole);
+  Value whole = select(roughCompare(P::OLT, x, constant(x.getType(), 0.0)), e, one);
+  return normalFma(roughNeg(whole), q, whole);
 }
 
-// Within 3.7 ULP.
+// Within 3 ULP. -|x| log2 e is a whole number and `rest`, so that only two roundings of a number below 1 are lost,
+// and 2^rest is never subnormal. Where |x| > 64 e is 2^64 times what it should be, which changes neither e - e q = e
+// nor 1 - q = 1 by more than 2^-28, and is taken back at the end, where a subnormal result is rounded.
 Value Code::approximateLogistic(Value x) {
-  Value size = roughExtreme<arith::MinimumFOp>(*this, abs(x), 110);
-  Value lost, power = expPower(*this, size, -1, lost), rough = approximateExp2(power, true);
-  Value result = logisticOf(x, normalFma(rough, lost, rough));
-  if (!hasFlushingFma(x))
-    return result;
-  return select(compare(P::OLT, x, -64.0), mul(rough, add(lost, 1.0)), result); // e - e q is e, and may be subnormal
+  constexpr double magic = 0x1.8p23 + 127; // leaves the exponent of a f32 in the lowest bits of a sum
+  constexpr int64_t stored = 23;           // bits below the exponent
+  const auto wide = [&](double value) { return constant(x.getType(), value); };
+  Value size = roughExtreme<arith::MinimumFOp>(*this, roughAbs(x), 110);
+  Value shifted = normalFma(size, wide(-log2e), magic);
+  Value rest = normalFma(size, wide(-log2e), roughNeg(add(shifted, -magic)));
+  rest = normalFma(size, wide(-log2eRest), rest);
+  Value bits = intBits(shifted);
+  const auto literal = [&](int64_t value) { return integer(bits.getType(), value); };
+  bits = two<arith::ShLIOp>(bits, literal(stored));
+  bits = select(roughCompare(P::OGT, size, wide(64)), addI(bits, literal(INT64_C(64) << stored)), bits);
+  Value result = logisticOf(x, mul(approximateExp2(rest, false), bitcast(bits, element(x))));
+  return select(roughCompare(P::OLT, x, wide(-64)), mul(result, 0x1p-64), result);
 }
 
 // max(x, 0) - |x| Phi(-|x|), where -Phi(-a) = e^(-a^2/2) s p(s) with s = 1 / (1 + 0.55 a). The error of Phi counts only
@@ -87,14 +93,16 @@ Value Code::approximateLogistic(Value x) {
 // 1.2 w, and those of p 1.2 w. Far out it is 2^-14 of the result. Infinity times Phi = 0 would be NaN, which is right
 // only at -infinity.
 Value Code::approximateGelu(Value x) {
-  Value size = abs(x), s = approximateReciprocal(normalFma(size, constant(x.getType(), 0.55), 1.0));
+  Value size = roughAbs(roughExtreme<arith::MinNumFOp>(*this, x, 0x1p127));
+  Value sum = normalFma(size, constant(x.getType(), 0.55), 1.0);
+  Value s = hasFlushingFma(x) ? refinedReciprocal(sum) : approximateReciprocal(sum);
   Value e = approximateExp2(mul(mul(x, -0.5 * log2e), x), false);
   Value tail = mul(mul(s, polynomial(s, geluTail)), e);
-  Value result = normalFma(abs(roughExtreme<arith::MinNumFOp>(*this, x, 0x1p127)), tail,
-                           roughExtreme<arith::MaxNumFOp>(*this, x, -0.0));
+  Value result = normalFma(size, tail, roughExtreme<arith::MaxNumFOp>(*this, x, -0.0));
   if (!hasFlushingFma(x))
     return result;
-  return select(compare(P::OLT, size, 0x1p-64), mul(x, 0.5), result); // which may be subnormal
+  // The product may be subnormal.
+  return select(roughCompare(P::OLT, roughAbs(x), constant(x.getType(), 0x1p-64)), mul(x, 0.5), result);
 }
 
 } // namespace mortise::codegen

@@ -192,7 +192,7 @@ Value Code::arcSineParts(Value x, Value &rest, Value &far) {
   Value a = abs(x), half = constant(x.getType(), 0.5);
   far = compare(P::OGT, a, half);
   Value z = select(far, mul(sub(constant(x.getType(), 1), a), half), mul(a, a));
-  Value s = select(far, one<math::SqrtOp>(z), a);
+  Value s = select(far, sqrt(z), a);
   rest = mul(mul(s, z), polynomial(z, asinTail));
   return s;
 }

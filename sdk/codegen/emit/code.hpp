@@ -27,7 +27,11 @@ public:
   // 2^x within 2^-22.7 of it and 2.05 ULP, as measured for all f32 on an H200. `subnormals`: results may not be 0
   // instead.
   virtual Value exp2(Code &c, Value x, bool subnormals) const = 0;
-  virtual Value reciprocal(Code &c, Value x) const = 0; // within 1 ULP; 0 where that is subnormal
+  // 1 / x for x > 0 within 1 ULP, 0 where that is subnormal; for machines without Instructions::fma within 2.5 ULP, for
+  // x from 2^-60 to 2^60, and 0 or infinity beyond. By default 1 / sqrt(x^2).
+  virtual Value reciprocal(Code &c, Value x) const;
+  // 1 / sqrt(x) within 2 ULP, for normal x. For machines without Instructions::fma.
+  virtual Value reciprocalRoot(Code &c, Value x) const;
   // x * y + z, rounded once; 0 where that is subnormal. For machines without Instructions::fma.
   virtual Value flushingFma(Code &c, Value x, Value y, Value z) const;
 };
@@ -78,7 +82,7 @@ public:
   Value add(Value x, Value y) { return two<mlir::arith::AddFOp>(x, y); }
   Value sub(Value x, Value y) { return two<mlir::arith::SubFOp>(x, y); }
   Value mul(Value x, Value y) { return two<mlir::arith::MulFOp>(x, y); }
-  Value div(Value x, Value y) { return two<mlir::arith::DivFOp>(x, y); }
+  Value div(Value x, Value y);
   Value add(Value x, double y) { return add(x, constant(x.getType(), y)); }
   Value mul(Value x, double y) { return mul(x, constant(x.getType(), y)); }
   Value fma(Value x, Value y, Value z); // rounded twice where the target has no such instruction
@@ -87,6 +91,10 @@ public:
   Value normalFma(Value x, Value y, double z) { return normalFma(x, y, constant(x.getType(), z)); }
   Value abs(Value x) { return one<mlir::math::AbsFOp>(x); }
   Value neg(Value x);
+  Value sqrt(Value x);
+  // Parts of the next instruction, for numbers whose NaN may change its sign and payload.
+  Value roughNeg(Value x) { return mlir::arith::NegFOp::create(b, loc, x, mlir::arith::FastMathFlags::afn); }
+  Value roughAbs(Value x) { return mlir::math::AbsFOp::create(b, loc, x, mlir::arith::FastMathFlags::afn); }
   Value copySign(Value size, Value sign) { return two<mlir::math::CopySignOp>(size, sign); }
   Value compare(mlir::arith::CmpFPredicate predicate, Value x, Value y);
   Value compare(mlir::arith::CmpFPredicate predicate, Value x, double y) {

@@ -188,7 +188,7 @@ struct Emitter::Rules {
         {Op::Abs, 1, abs},
         {Op::Neg, 1, [](const Element &e) { return e.isReal() ? e.c.neg(e.x) : e.c.subI(e.zero(), e.x); }},
         {Op::Sign, 1, sign},
-        {Op::Sqrt, 4, [](const Element &e) { return e.c.one<math::SqrtOp>(e.x); }},
+        {Op::Sqrt, 4, [](const Element &e) { return e.c.sqrt(e.x); }},
         {Op::Rsqrt, 5, [](const Element &e) { return e.c.rsqrt(e.x); }},
         {Op::Exp, 16, [](const Element &e) { return e.c.exp(e.x); }},
         {Op::Expm1, 16, [](const Element &e) { return e.c.expm1(e.x); }},

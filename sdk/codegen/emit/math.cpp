@@ -206,13 +206,13 @@ static Value logOfDouble(Code &c, Value x, Value y) {
 
 // log(a + sqrt(a^2 + 1)), the sum less 1 being a + a^2 / (1 + sqrt(a^2 + 1)).
 Value Code::asinh(Value x) {
-  Value a = abs(x), square = mul(a, a), root = one<math::SqrtOp>(add(square, 1.0));
+  Value a = abs(x), square = mul(a, a), root = sqrt(add(square, 1.0));
   return copySign(logOfDouble(*this, a, add(a, div(square, add(root, 1.0)))), x);
 }
 
 // log(x + sqrt(x^2 - 1)), with t = x - 1 and x^2 - 1 = 2 t + t^2.
 Value Code::acosh(Value x) {
-  Value t = add(x, -1.0), root = one<math::SqrtOp>(fma(t, t, add(t, t)));
+  Value t = add(x, -1.0), root = sqrt(fma(t, t, add(t, t)));
   Value nan = constant(x.getType(), std::numeric_limits<double>::quiet_NaN());
   return select(compare(P::ULT, x, 1.0), nan, logOfDouble(*this, x, add(t, root)));
 }
@@ -279,6 +279,6 @@ Value Code::logistic(Value x) {
   return div(select(compare(P::OLT, x, 0.0), e, one), add(one, e));
 }
 
-Value Code::rsqrt(Value x) { return div(constant(x.getType(), 1), one<math::SqrtOp>(x)); }
+Value Code::rsqrt(Value x) { return div(constant(x.getType(), 1), sqrt(x)); }
 
 } // namespace mortise::codegen

@@ -177,6 +177,10 @@ float emulatedReciprocal(float x) {
     return 0;
   return wrong(x, exact, conformance::ulp(exact, MORTISE_F32));
 }
+float emulatedReciprocalRoot(float x) {
+  const double exact = 1 / std::sqrt(static_cast<double>(x));
+  return wrong(x, exact, 2 * conformance::ulp(exact, MORTISE_F32));
+}
 float emulatedFlushingFma(float x, float y, float z) {
   const float result = std::fma(x, y, z);
   return std::fpclassify(result) == FP_SUBNORMAL ? std::copysign(0.0F, result) : result;
@@ -204,6 +208,8 @@ void *emulatedFunction(EmulatedCall call) {
     return reinterpret_cast<void *>(&emulatedExp2WithoutSubnormals);
   case EmulatedCall::Reciprocal:
     return reinterpret_cast<void *>(&emulatedReciprocal);
+  case EmulatedCall::ReciprocalRoot:
+    return reinterpret_cast<void *>(&emulatedReciprocalRoot);
   case EmulatedCall::FlushingFma:
     return reinterpret_cast<void *>(&emulatedFlushingFma);
   case EmulatedCall::CopyAside:

@@ -24,6 +24,7 @@ enum class EmulatedCall : uint8_t {
   Exp2,
   Exp2WithoutSubnormals,
   Reciprocal,
+  ReciprocalRoot,
   FlushingFma,
   CopyAside,
   AwaitCopies,

@@ -88,7 +88,12 @@ Value EmulatedApproximations::exp2(Code &c, Value x, bool subnormals) const {
   return machine.call(c, subnormals ? EmulatedCall::Exp2 : EmulatedCall::Exp2WithoutSubnormals, x.getType(), x);
 }
 Value EmulatedApproximations::reciprocal(Code &c, Value x) const {
+  if (!hasReciprocal)
+    return Approximations::reciprocal(c, x);
   return machine.call(c, EmulatedCall::Reciprocal, x.getType(), x);
+}
+Value EmulatedApproximations::reciprocalRoot(Code &c, Value x) const {
+  return machine.call(c, EmulatedCall::ReciprocalRoot, x.getType(), x);
 }
 Value EmulatedApproximations::flushingFma(Code &c, Value x, Value y, Value z) const {
   return machine.call(c, EmulatedCall::FlushingFma, x.getType(), {x, y, z});

@@ -50,13 +50,16 @@ private:
 // As wrong as instructions may be.
 class EmulatedApproximations final : public Approximations {
 public:
-  explicit EmulatedApproximations(const EmulatedMachine &machine) : machine(machine) {}
+  EmulatedApproximations(const EmulatedMachine &machine, bool hasReciprocal)
+      : machine(machine), hasReciprocal(hasReciprocal) {}
   mlir::Value exp2(Code &c, mlir::Value x, bool subnormals) const override;
   mlir::Value reciprocal(Code &c, mlir::Value x) const override;
+  mlir::Value reciprocalRoot(Code &c, mlir::Value x) const override;
   mlir::Value flushingFma(Code &c, mlir::Value x, mlir::Value y, mlir::Value z) const override;
 
 private:
   const EmulatedMachine &machine;
+  const bool hasReciprocal; // otherwise it is made of the reciprocal of a root
 };
 
 } // namespace mortise::codegen::test

@@ -50,7 +50,7 @@ struct Emulator::Impl {
     instructions.narrowDivisions = true;
     instructions.keepNan = false;
     instructions.fma &= !flushes;
-    const EmulatedApproximations approximations(machine);
+    const EmulatedApproximations approximations(machine, /*hasReciprocal=*/!flushes);
     instructions.approximations = &approximations;
     emit(machine, *module, instructions, name);
     machine.finish(*module, instructions);

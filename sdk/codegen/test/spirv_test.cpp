@@ -161,10 +161,12 @@ TEST(Spirv, NothingIsContracted) {
   EXPECT_GT(count, 16U);
 }
 
-// Vulkan's division may be off by more than two units in the last place.
+// Vulkan's division may be off by more than two units in the last place. With a fused multiply-add f64 is left for
+// what f32 has no room for, in a branch.
 TEST(Spirv, QuotientsAreTakenInF64WhereTheDriverIsLoose) {
-  constexpr uint32_t opFDiv = 136, opTypeFloat = 22;
-  const auto widths = [](const VulkanFeatures &features, const char *op) {
+  constexpr uint32_t opFDiv = 136, opTypeFloat = 22, opSelectionMerge = 247;
+  size_t branches = 0;
+  const auto widths = [&](const VulkanFeatures &features, const char *op) {
     TestGraph b;
     V x = b.input(MORTISE_F32, {64});
     b.output(op == std::string("div") ? b.op(op, {x, b.input(MORTISE_F32, {64})}, MORTISE_F32, {64})
@@ -179,13 +181,21 @@ TEST(Spirv, QuotientsAreTakenInF64WhereTheDriverIsLoose) {
       types[each[0]] = each[1];
     for (const auto &each : instructions((*function)->code, opFDiv))
       found.insert(types[each[0]]);
+    branches = instructions((*function)->code, opSelectionMerge).size();
     return found;
   };
   VulkanFeatures loose = allFeatures();
   loose.exactQuotients = false;
   EXPECT_EQ(widths(allFeatures(), "div"), std::set<uint32_t>{32});
   EXPECT_EQ(widths(loose, "div"), std::set<uint32_t>{64});
+  const size_t without = branches;
   EXPECT_EQ(widths(loose, "rsqrt"), std::set<uint32_t>{64});
+  VulkanFeatures known = loose;
+  known.exactFunctions = known.flushesSubnormals = true;
+  EXPECT_EQ(widths(known, "div"), std::set<uint32_t>{64});
+  EXPECT_EQ(branches, without + 1);
+  EXPECT_EQ(widths(known, "rsqrt"), std::set<uint32_t>{64});
+  EXPECT_EQ(branches, without + 2); // a root and a quotient
   loose.doubles = false;
   TestGraph b;
   V x = b.input(MORTISE_F32, {64});
@@ -274,6 +284,19 @@ TEST(Spirv, AlignedRowsAreReadBySixteenBytes) {
   };
   EXPECT_EQ(wide((*function)->alignedCode), 4); // vectors of a thread
   EXPECT_EQ(wide((*function)->code), 0);
+}
+
+// Two bf16 are a word, whose upper half is a f32 already: of two operands with eight elements each only the lower
+// halves are moved, and of the results none.
+TEST(Spirv, HalvesOfWordsStayWhereTheyAre) {
+  constexpr uint32_t opShiftLeftLogical = 196;
+  TestGraph b;
+  const Dims dims{64, 4096};
+  b.output(b.op("add", {b.input(MORTISE_BF16, dims), b.input(MORTISE_BF16, dims)}, MORTISE_BF16, dims));
+  auto function = compileFirst(b, allFeatures());
+  ASSERT_TRUE(function) << function.error().message;
+  EXPECT_EQ(invalidSpirv((*function)->alignedCode), "");
+  EXPECT_EQ(instructions((*function)->alignedCode, opShiftLeftLogical).size(), 8U);
 }
 
 // More arguments than a launch can pass lie in a table.

@@ -5,6 +5,7 @@
 
 #include <llvm/ADT/TypeSwitch.h>
 #include <mlir/Dialect/Math/IR/Math.h>
+#include <mlir/IR/Matchers.h>
 
 namespace mortise::codegen {
 
@@ -263,7 +264,16 @@ bool Translation::arithmetic(Operation &op) {
       .Case([&](arith::AndIOp) { bits(both, [&](Value x, Value y) { return two<spirv::BitwiseAndOp>(x, y); }); })
       .Case([&](arith::OrIOp) { bits(any, [&](Value x, Value y) { return two<spirv::BitwiseOrOp>(x, y); }); })
       .Case([&](arith::XOrIOp) { bits(differ, [&](Value x, Value y) { return two<spirv::BitwiseXorOp>(x, y); }); })
-      .Case([&](arith::ShLIOp) { map([&](auto x) { return two<spirv::ShiftLeftLogicalOp>(x[0], x[1]); }); })
+      .Case([&](arith::ShLIOp) {
+        map([&](auto x) {
+          llvm::APInt amount;
+          auto wide = x[0].template getDefiningOp<spirv::UConvertOp>();
+          if (wide && wide.getOperand().getType().isInteger(16) && wide.getType().isInteger(32) &&
+              matchPattern(x[1], m_ConstantInt(&amount)) && amount == 16)
+            return halfOfWord(wide.getOperand(), true);
+          return two<spirv::ShiftLeftLogicalOp>(x[0], x[1]);
+        });
+      })
       .Case([&](arith::ShRUIOp) { map([&](auto x) { return two<spirv::ShiftRightLogicalOp>(x[0], x[1]); }); })
       .Case([&](arith::ShRSIOp) { map([&](auto x) { return two<spirv::ShiftRightArithmeticOp>(x[0], x[1]); }); })
       .Case([&](arith::DivUIOp) { map([&](auto x) { return two<spirv::UDivOp>(x[0], x[1]); }); })
@@ -289,13 +299,24 @@ bool Translation::arithmetic(Operation &op) {
       })
       .Case([&](arith::MaxNumFOp) { map([&](auto x) { return betterOf(x[0], x[1], P::OGT); }); })
       .Case([&](arith::MinNumFOp) { map([&](auto x) { return betterOf(x[0], x[1], P::OLT); }); })
-      .Case([&](arith::NegFOp) { map([&](auto x) { return negated(x[0]); }); })
+      .Case([&](arith::NegFOp negation) {
+        const bool rough = isRough(negation);
+        map([&](auto x) {
+          return rough ? spirv::FNegateOp::create(b, loc, x[0].getType(), x[0]).getResult() : negated(x[0]);
+        });
+      })
       .Case([&](math::FmaOp) {
         map([&](auto x) {
           return spirv::GLFmaOp::create(b, loc, x[0].getType(), hidden(x[0]), hidden(x[1]), hidden(x[2])).getResult();
         });
       })
-      .Case([&](math::AbsFOp) { map([&](auto x) { return copySign(x[0], real(x[0].getType(), 0.0)); }); })
+      .Case([&](math::AbsFOp size) {
+        const bool rough = isRough(size);
+        map([&](auto x) {
+          return rough ? spirv::GLFAbsOp::create(b, loc, x[0].getType(), x[0]).getResult()
+                       : copySign(x[0], real(x[0].getType(), 0.0));
+        });
+      })
       .Case([&](math::CopySignOp) { map([&](auto x) { return copySign(x[0], x[1]); }); })
       .Case([&](math::SqrtOp) { map([&](auto x) { return root(x[0]); }); })
       .Case([&](math::FloorOp) {

@@ -12,6 +12,8 @@ using P = arith::CmpFPredicate;
 using I = arith::CmpIPredicate;
 
 Value Translation::isNan(Value x) {
+  if (features.exactFunctions && x.getType().isF32()) // of a driver that is known
+    return spirv::IsNanOp::create(b, loc, b.getI1Type(), x);
   Value bits = bitsOf(x);
   const Type type = bits.getType();
   Value size = two<spirv::BitwiseAndOp>(bits, integer(type, ~signBit(type)));

@@ -3,6 +3,7 @@
 #include "target/spirv/translation.hpp"
 
 #include <llvm/ADT/STLExtras.h>
+#include <mlir/IR/Matchers.h>
 
 namespace mortise::codegen {
 
@@ -91,6 +92,22 @@ static unsigned pieceOf(unsigned size, size_t lanes, unsigned alignment) {
   return lanes == 1 || piece <= size || piece < 4 ? 0 : piece;
 }
 
+// 16 bits in a word whose other half is 0. They are half of a word already where they come from memory or have been
+// rounded to bf16.
+Value Translation::halfOfWord(Value half, bool isUpper) {
+  const Type word = b.getI32Type();
+  Value whole;
+  if (auto narrowed = half.getDefiningOp<spirv::UConvertOp>())
+    whole = narrowed.getOperand().getType() == word ? narrowed.getOperand() : Value();
+  auto shifted = whole ? whole.getDefiningOp<spirv::ShiftRightLogicalOp>() : spirv::ShiftRightLogicalOp();
+  llvm::APInt amount;
+  if (shifted && matchPattern(shifted.getOperand2(), m_ConstantInt(&amount)) && amount == 16)
+    return isUpper ? two<spirv::BitwiseAndOp>(shifted.getOperand1(), i32(INT64_C(0xffff0000))) : whole;
+  if (!whole || !isUpper)
+    whole = convert<spirv::UConvertOp>(half, word);
+  return isUpper ? two<spirv::ShiftLeftLogicalOp>(whole, i32(16)) : whole;
+}
+
 Value Translation::behind(const Address &address, size_t bytes) {
   const Value base = address.places[0];
   return bytes ? two<spirv::IAddOp>(base, integer(b.getI64Type(), static_cast<int64_t>(bytes))) : base;
@@ -160,8 +177,9 @@ void Translation::store(const Parts &parts, Type type, const Address &address, u
       }
       Value packed;
       for (unsigned i = 0; i < 4 / size; ++i) {
-        Value wide = convert<spirv::UConvertOp>(parts[next++], b.getI32Type());
-        if (i)
+        Value part = parts[next++];
+        Value wide = size == 2 ? halfOfWord(part, i) : convert<spirv::UConvertOp>(part, b.getI32Type());
+        if (i && size == 1)
           wide = two<spirv::ShiftLeftLogicalOp>(wide, i32(int64_t(i) * size * 8));
         packed = packed ? two<spirv::BitwiseOrOp>(packed, wide) : wide;
       }

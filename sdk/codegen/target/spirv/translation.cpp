@@ -385,10 +385,10 @@ void Translation::intrinsic(LLVM::CallIntrinsicOp op) {
     result = two<spirv::IAddOp>(column, two<spirv::IMulOp>(row, i32(VulkanFeatures::gridRow)));
   } else if (name == exchangeIntrinsic) {
     result = exchange(values[op.getArgs()[0]][0], values[op.getArgs()[1]][0]);
-  } else if (name == exp2Intrinsic || name == reciprocalIntrinsic) {
+  } else if (name == exp2Intrinsic || name == reciprocalRootIntrinsic) {
     Value x = values[op.getArgs()[0]][0];
     result = name == exp2Intrinsic ? Value(spirv::GLExp2Op::create(b, loc, x.getType(), x))
-                                   : two<spirv::FDivOp>(real(x.getType(), 1.0), x);
+                                   : Value(spirv::GLInverseSqrtOp::create(b, loc, x.getType(), x));
   } else {
     return fail("unknown intrinsic " + name);
   }

@@ -23,7 +23,7 @@ namespace mortise::codegen {
 // What the machine (spirv.cpp) emits as calls of intrinsics, and the translation knows.
 inline constexpr char threadIntrinsic[] = "mortise.thread", blockIntrinsic[] = "mortise.block",
                       barrierIntrinsic[] = "mortise.barrier", exchangeIntrinsic[] = "mortise.exchange",
-                      exp2Intrinsic[] = "mortise.exp2", reciprocalIntrinsic[] = "mortise.reciprocal";
+                      exp2Intrinsic[] = "mortise.exp2", reciprocalRootIntrinsic[] = "mortise.reciprocal_root";
 
 // Of an integer type as wide as a float: the bit of the float's sign.
 inline int64_t signBit(mlir::Type bits) { return INT64_MIN >> (64 - bits.getIntOrFloatBitWidth()); }
@@ -75,6 +75,7 @@ private:
   Value pointer(const Address &address, Type type, size_t lane, size_t lanes);
   Value behind(const Address &address, size_t bytes); // of the kind Memory
   Value loadAt(Value address, Type type, unsigned alignment);
+  Value halfOfWord(Value half, bool isUpper);
   void storeAt(Value address, Value value, unsigned alignment);
   Value arrayOf(mlir::LLVM::GlobalOp global, Type element);
 
