@@ -37,18 +37,18 @@ struct Properties {
 struct KnownDriver {
   VkDriverId id;
   enum class Subnormals { Unknown, InSums, Kept } subnormals = Subnormals::Unknown; // in sums and products; everywhere
-  bool exactQuotients = false, exactDoubleQuotients = false;
+  bool exactQuotients = false;
   bool exactFunctions = false; // VulkanFeatures
   int64_t mostIterations = std::numeric_limits<int64_t>::max();
 };
 constexpr KnownDriver knownDrivers[] = {
     // Its arithmetic is LLVM's for the CPU: lp_build_div in Mesa's src/gallium/auxiliary/gallivm/lp_bld_arit.c; and
     // every case of the kit. LP_MAX_TGSI_LOOP_ITERATIONS, in lp_bld_limits.h there: it leaves loops without a word.
-    {VK_DRIVER_ID_MESA_LLVMPIPE, KnownDriver::Subnormals::Kept, true, true, false, 65535},
+    {VK_DRIVER_ID_MESA_LLVMPIPE, KnownDriver::Subnormals::Kept, true, false, 65535},
     // It promises nothing about subnormals of f32. On an H200 (580.159) the kit's cases of sums and products passed;
     // those of compare, min, max, log2 and div did not, until comparisons and conversions were integer arithmetic. Its
     // fma takes subnormal results for 0; 2^x and 1/x are the instructions of decision 0068.
-    {VK_DRIVER_ID_NVIDIA_PROPRIETARY, KnownDriver::Subnormals::InSums, false, true, true},
+    {VK_DRIVER_ID_NVIDIA_PROPRIETARY, KnownDriver::Subnormals::InSums, false, true},
 };
 KnownDriver knownDriver(VkDriverId id) {
   const auto *found = std::ranges::find(knownDrivers, id, &KnownDriver::id);
@@ -107,7 +107,6 @@ Result<codegen::VulkanFeatures> Device::features() {
   result.doubles = can.all.features.shaderFloat64 && result.f64.specials && result.f64.nearest &&
                    (result.f64.denormals || known.subnormals != KnownDriver::Subnormals::Unknown);
   result.exactQuotients = known.exactQuotients && reliance.arithmetic;
-  result.exactDoubleQuotients = known.exactDoubleQuotients && reliance.arithmetic;
   result.exactFunctions = known.exactFunctions && reliance.arithmetic;
   result.flushesSubnormals =
       !result.f32.denormals && (known.subnormals != KnownDriver::Subnormals::Kept || !reliance.arithmetic);

@@ -131,7 +131,6 @@ Result<SimtTarget> SimtTarget::vulkan(const VulkanFeatures &features, unsigned c
     target.chip += (target.chip.empty() ? "" : " ") + std::to_string(number);
   const auto add = [&](bool has, const char *name) { target.features += has ? std::string("+") + name : ""; };
   add(features.doubles, "f64"), add(features.exactQuotients, "quotients");
-  add(features.exactDoubleQuotients, "quotients64");
   add(features.flushesSubnormals, "flushes"), add(features.exactFunctions, "functions");
   add(features.f32.denormals, "denormals32"), add(features.f64.denormals, "denormals64");
   add(features.f32.specials, "specials32"), add(features.f64.specials, "specials64");

@@ -16,9 +16,8 @@ struct VulkanFeatures {
                   // nearest even
     bool denormals = false, specials = false, nearest = false;
   } f32, f64;
-  bool doubles = false;              // arithmetic of f64
-  bool exactQuotients = false;       // division and square roots are rounded correctly, which Vulkan does not ask for
-  bool exactDoubleQuotients = false; // those of f64
+  bool doubles = false;        // arithmetic of f64
+  bool exactQuotients = false; // division and square roots are rounded correctly, which Vulkan does not ask for
   // Comparisons of f32 and its conversions to and from f64 take subnormal numbers for 0, though sums and products have
   // them.
   bool flushesSubnormals = false;
