@@ -56,6 +56,15 @@ def test_a_convolutional_network(dtype):
     check(compiled(model), model, torch.randn(2, 3, 20, 20, dtype=dtype))
 
 
+# A driver gets these wrong as one program for all sizes (plugins/vulkan/discovery.cpp), from the 17th row or column on.
+@pytest.mark.parametrize("kernel, stride, padding", [(3, 3, 1), (3, 2, 1), (2, 2, 1), (7, 2, 3)])
+def test_strided_convolutions_of_several_sizes(kernel, stride, padding):
+    model = nn.Conv2d(16, 16, kernel, stride=stride, padding=padding, bias=False).eval()
+    program = compiled(model, dynamic=True)
+    for size in (56, 112, 30):
+        check(program, model, torch.randn(1, 16, size, size))
+
+
 def test_attention_with_fewer_heads_of_keys():
     def attend(q, k, v):
         return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)

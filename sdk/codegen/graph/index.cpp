@@ -258,9 +258,7 @@ TupleId IndexSpace::tuple(std::vector<IndexId> at) {
 GuardId IndexSpace::guard(GuardId outer, IndexId index, const Dim &low, const Dim &high) {
   if (within(index, low, high - 1))
     return outer;
-  // Positions in a padded tensor are compared instead of those in the tensor, which are negative before it: comparisons
-  // are then of natural numbers, and a driver of NVIDIA's for Vulkan (580.159) gets sums of 64 bits with a negative
-  // constant wrong in some of them.
+  // Positions in a padded tensor are compared, not those in the tensor, which are negative before it.
   if (auto before = indices[index]->constant.number(); before && *before < 0)
     return guard(outer, add(index, constant(-*before)), low - *before, high - *before);
   std::vector<Condition> all = *guards[outer];

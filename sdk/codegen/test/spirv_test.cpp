@@ -205,6 +205,38 @@ TEST(Spirv, QuotientsAreTakenInF64WhereTheDriverIsLoose) {
   EXPECT_EQ(refused.error().code, MORTISE_UNSUPPORTED);
 }
 
+// They are compiled for each shape then.
+TEST(Spirv, WindowsOverSymbolsAreRefusedWhereADriverGetsThemWrong) {
+  VulkanFeatures wrong = allFeatures();
+  wrong.wideWindows = false;
+  const auto compiles = [](auto make, const VulkanFeatures &features) {
+    TestGraph b;
+    make(b);
+    return bool(compileFirst(b, features));
+  };
+  const auto convolution = [](TestGraph &b, const Dim &size) {
+    const Dim to = floorDiv(size - 1, Dim(2)) + 1;
+    V x = b.symbolicInput(MORTISE_F32, {1, 8, size, size}), w = b.input(MORTISE_F32, {8, 8, 3, 3});
+    b.output(b.symbolicOp("convolution", {x, w}, MORTISE_F32, {1, 8, to, to},
+                          {{"strides", Dims{2, 2}},
+                           {"low", Dims{1, 1}},
+                           {"high", Dims{1, 1}},
+                           {"dilations", Dims{1, 1}},
+                           {"groups", int64_t{1}}}));
+  };
+  const auto symbolic = [&](TestGraph &b) { convolution(b, b.symbol("n", 2)); };
+  const auto fixed = [&](TestGraph &b) { convolution(b, 56); };
+  const auto product = [](TestGraph &b) {
+    const Dim rows = b.symbol("n", 1);
+    V x = b.symbolicInput(MORTISE_F32, {rows, 64}), w = b.input(MORTISE_F32, {64, 64});
+    b.output(b.symbolicOp("linear", {x, w}, MORTISE_F32, {rows, 64}));
+  };
+  EXPECT_TRUE(compiles(symbolic, allFeatures()));
+  EXPECT_FALSE(compiles(symbolic, wrong));
+  EXPECT_TRUE(compiles(fixed, wrong));
+  EXPECT_TRUE(compiles(product, wrong));
+}
+
 // Of a driver that is known for them; only results that are rounded to 16 bits may be so exact.
 TEST(Spirv, FunctionsOfKnownDriversAreUsed) {
   constexpr uint32_t opExtInst = 12, exp2 = 29, fma = 50; // of GLSL.std.450

@@ -59,6 +59,15 @@ private:
   }
 };
 
+// Conditions on a sum of a position and one in a window, which may exceed 32 bits.
+bool hasWideWindows(const IndexSpace &space) {
+  for (GuardId guard = 1; guard < space.guardCount(); ++guard)
+    for (const Condition &condition : space.guard(guard))
+      if (!space.isNarrow(condition.index) && space.index(condition.index).terms.size() > 1)
+        return true;
+  return false;
+}
+
 class SpirvBackend final : public SimtBackend {
 public:
   SpirvBackend(const SimtTarget &target, const VulkanFeatures &features)
@@ -78,6 +87,10 @@ private:
 
 Result<SimtCode> SpirvBackend::compile(LoopPlan &plan, const SimtSchedule &schedule, const std::string &entry,
                                        unsigned alignment) {
+  if (!features.wideWindows && hasWideWindows(plan.space))
+    return Error{MORTISE_UNSUPPORTED,
+                 "expected windows over extents that are numbers, since this device's driver computes "
+                 "others wrong, found extents over symbols; compile for each shape"};
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   // Vulkan's fma need not be fused, and conversions of f16 may flush and round as they like.
   Instructions available;
@@ -132,6 +145,7 @@ Result<SimtTarget> SimtTarget::vulkan(const VulkanFeatures &features, unsigned c
   const auto add = [&](bool has, const char *name) { target.features += has ? std::string("+") + name : ""; };
   add(features.doubles, "f64"), add(features.exactQuotients, "quotients");
   add(features.flushesSubnormals, "flushes"), add(features.exactFunctions, "functions");
+  add(features.wideWindows, "windows64");
   add(features.f32.denormals, "denormals32"), add(features.f64.denormals, "denormals64");
   add(features.f32.specials, "specials32"), add(features.f64.specials, "specials64");
   add(features.f32.nearest, "nearest32"), add(features.f64.nearest, "nearest64");

@@ -21,6 +21,8 @@ struct VulkanFeatures {
   // Comparisons of f32 and its conversions to and from f64 take subnormal numbers for 0, though sums and products have
   // them.
   bool flushesSubnormals = false;
+  // Which elements of a window lie in a tensor is computed right from positions of 64 bits.
+  bool wideWindows = true;
   // 2^x, 1 / x and x * y + z are as exact as Approximations asks for, which Vulkan does not promise.
   bool exactFunctions = false;
   // Threads that exchange values by themselves, which blocks are made of without rest, so that a thread's number
