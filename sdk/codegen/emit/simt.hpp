@@ -38,6 +38,12 @@ public:
   }
 };
 
+// Of a number or a vector of them.
+inline unsigned bytesOf(Type type) {
+  const auto vector = mlir::dyn_cast<mlir::VectorType>(type);
+  return mlir::getElementTypeOrSelf(type).getIntOrFloatBitWidth() / 8 * (vector ? vector.getDimSize(0) : 1);
+}
+
 // An array in the block's memory, with 16-byte alignment. Of 0 elements: what the launch asks for.
 Value sharedArray(mlir::ModuleOp module, Code &c, const SimtMachine &machine, const std::string &name, Type type,
                   size_t count);
