@@ -9,10 +9,13 @@
 namespace mortise::torch_door {
 namespace {
 
-// Of libtorch_cpu. The first two are its stable C interface (torch/csrc/stable/c/shim.h and
+// Of libtorch_cpu. All but the last are its stable C interface (torch/csrc/stable/c/shim.h and
 // torch/csrc/inductor/aoti_torch/c/shim.h), whose handle is an at::Tensor *. That interface has no versions, so that
-// the third is at::TensorBase::_version() const.
+// the last is at::TensorBase::_version() const.
 int32_t (*dataPointer)(void *handle, const void **address);
+int32_t (*rankOf)(void *handle, int64_t *rank);
+int32_t (*sizesOf)(void *handle, int64_t **sizes);     // not owned by the caller
+int32_t (*stridesOf)(void *handle, int64_t **strides); // not owned by the caller
 int32_t (*deleteHandle)(void *handle);
 int64_t (*currentVersion)(const void *handle);
 PyObject *handleMaker; // null while tensors are not read directly
@@ -32,6 +35,28 @@ bool isUnchanged(void *handle, const void *address, int64_t version) {
   } catch (...) { // it has become a tensor without versions
     return false;
   }
+}
+
+// `layout`: sizes, then strides. Strides of dimensions of size 1 mean nothing.
+bool hasLayout(const std::vector<int64_t> &layout, size_t rank, const int64_t *sizes, const int64_t *strides) {
+  if (layout.size() != 2 * rank)
+    return false;
+  for (size_t i = 0; i < rank; ++i)
+    if (sizes[i] != layout[i] || (sizes[i] != 1 && strides[i] != layout[rank + i]))
+      return false;
+  return true;
+}
+
+bool hasLayout(const std::vector<int64_t> &layout, void *handle) {
+  int64_t rank = 0, *sizes = nullptr, *strides = nullptr;
+  return rankOf(handle, &rank) == 0 && sizesOf(handle, &sizes) == 0 && stridesOf(handle, &strides) == 0 &&
+         hasLayout(layout, static_cast<size_t>(rank), sizes, strides);
+}
+
+std::vector<int64_t> layoutOf(const dlpack::Tensor &tensor) {
+  std::vector<int64_t> layout(tensor.dims, tensor.dims + tensor.rank);
+  layout.insert(layout.end(), tensor.strides, tensor.strides + tensor.rank);
+  return layout;
 }
 
 bool isEmpty(const dlpack::Tensor &tensor) {
@@ -77,7 +102,7 @@ bool BoundTensor::agreesWithPython(PyObject *probe) {
   auto *data = static_cast<char *>(torch_door::address(tensor));
   const int64_t before = readVersion(probe);
   if (!isUnchanged(made.get(), data, before) || isUnchanged(made.get(), data, before + 1) ||
-      isUnchanged(made.get(), data + 1, before))
+      isUnchanged(made.get(), data + 1, before) || !hasLayout(layoutOf(tensor), made.get()))
     return false;
   Ref done(PyObject_CallFunctionObjArgs(helpers.incrementVersion, probe, nullptr));
   return done && readVersion(probe) == before + 1 && isUnchanged(made.get(), data, before + 1);
@@ -89,6 +114,8 @@ bool BoundTensor::setup(PyObject *maker, PyObject *probe) {
     return true;
   void *library = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD); // never closed: its functions are kept
   if (!library || !find(library, "torch_get_const_data_ptr", dataPointer) ||
+      !find(library, "aoti_torch_get_dim", rankOf) || !find(library, "aoti_torch_get_sizes", sizesOf) ||
+      !find(library, "aoti_torch_get_strides", stridesOf) ||
       !find(library, "aoti_torch_delete_tensor_object", deleteHandle) ||
       !find(library, "_ZNK2at10TensorBase8_versionEv", currentVersion))
     return true;
@@ -106,12 +133,15 @@ BoundTensor::BoundTensor(PyObject *tensor, void *address, int64_t version)
     handle = makeHandle(tensor);
   else
     reference = Ref::borrow(tensor);
-  takeWord(tensor);
+  takeLayoutAndWord(tensor);
 }
 
-void BoundTensor::takeWord(PyObject *tensor) {
+void BoundTensor::takeLayoutAndWord(PyObject *tensor) {
   dlpack::Tensor read;
-  if (!readTensor(tensor, read) || read.device.type != cpuType || !isContiguous(read))
+  if (!readTensor(tensor, read))
+    return;
+  layout = layoutOf(read);
+  if (read.device.type != cpuType || !isContiguous(read))
     return;
   const size_t bytes = byteCount(read);
   if (bytes < sizeof word)
@@ -124,9 +154,10 @@ bool BoundTensor::hasWord() const { return !wordAt || std::memcmp(wordAt, &word,
 
 bool BoundTensor::isSame(PyObject *tensor) const {
   if (handle && tensor == object)
-    return isUnchanged(handle.get(), address, version) && hasWord();
+    return isUnchanged(handle.get(), address, version) && hasLayout(layout, handle.get()) && hasWord();
   dlpack::Tensor read;
   return readTensor(tensor, read) && torch_door::address(read) == address &&
+         hasLayout(layout, static_cast<size_t>(read.rank), read.dims, read.strides) &&
          (version < 0 || readVersion(tensor) == version) && hasWord();
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace mortise::torch_door {
 
@@ -21,9 +22,10 @@ public:
   // and is false then.
   bool isSame(PyObject *tensor) const;
 
-  // Finds PyTorch's functions that read a tensor's address and version, and tries them on `probe`, a tensor that nobody
-  // else has. Where they are missing, or answer otherwise than Python does, tensors are read through DLPack and Python.
-  // False with a Python error if even that fails. `makeHandle`: torch._C._aoti.unsafe_alloc_void_ptr_from_tensor.
+  // Finds PyTorch's functions that read a tensor's address, layout and version, and tries them on `probe`, a tensor
+  // that nobody else has. Where they are missing, or answer otherwise than Python does, tensors are read through DLPack
+  // and Python. False with a Python error if even that fails. `makeHandle`:
+  // torch._C._aoti.unsafe_alloc_void_ptr_from_tensor.
   static bool setup(PyObject *makeHandle, PyObject *probe);
   static bool readsDirectly();
 
@@ -38,7 +40,7 @@ private:
   // A word in the middle of the contents, in host memory: writes through `tensor.data` change no version. Those that
   // write all elements are found; others need torch_mortise.refresh. More words would be more cache misses in each
   // call.
-  void takeWord(PyObject *tensor);
+  void takeLayoutAndWord(PyObject *tensor);
   bool hasWord() const;
 
   const char *wordAt = nullptr; // NULL: none
@@ -48,6 +50,8 @@ private:
   Ref reference;
   void *address;
   int64_t version;
+  std::vector<int64_t>
+      layout; // sizes, then strides: Dynamo of PyTorch 2.11 does not see `weight.data = weight.data.t()`
 };
 
 // The version counter, or -1 for a tensor without one.

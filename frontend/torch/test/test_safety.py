@@ -258,7 +258,8 @@ def run(module, x):
 
 
 def saved(network, x, path):
-    function = torch.compile(run, fullgraph=True, backend="mortise", options=dict(OPTIONS)).aot_compile(((network, x), {}))
+    with torch._dynamo.config.patch(enable_aot_compile=True):  # PyTorch 2.11's default is False
+        function = torch.compile(run, fullgraph=True, backend="mortise", options=dict(OPTIONS)).aot_compile(((network, x), {}))
     function.save_compiled_function(str(path))
     with open(path, "rb") as file:
         return torch.compiler.load_compiled_function(file)

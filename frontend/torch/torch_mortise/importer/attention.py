@@ -151,6 +151,8 @@ def attention_backward(e, gradient, q, k, v, result, sums, dropout, causal, *, a
     found = scores(e, q, k, attn_mask, causal, scale)
     shape = found.shape
     rows = (0, 1, 2)
+    if wide(e, sums).dtype != found.dtype:  # PyTorch before 2.13 traces the sums of f64 as f32, so the forward graph has rounded them
+        sums = logarithms_of_sums(e, found)
     weights = e.op("exp", e.op("sub", found, e.broadcast(wide(e, sums), shape, rows)))
     shares = e.op("reduce_sum", e.op("mul", gradient, result), axes=(3,))
     q, gradient, weights = (grouped(e, value, k) for value in (q, gradient, weights))
