@@ -107,6 +107,9 @@ private:
   void combineParts(Value unit);
   Carried neutrals(llvm::ArrayRef<const Reduction *> all, bool vectors);
   Carried combineAll(llvm::ArrayRef<const Reduction *> all, Carried x, Carried y);
+  Carried acrossAll(llvm::ArrayRef<const Reduction *> all, Carried parts);
+  void forResult(unsigned number, llvm::function_ref<void()> body);
+  void inResult(llvm::function_ref<void()> body);
   Value partPlace(size_t value, Type type, Value part, Value unit);
   Type inScratchType(Type type);
   Value inScratch(Value value);
@@ -116,9 +119,13 @@ private:
   void setResult(const Reduction &reduction, const Carried &total);
   void storePass(int pass);
   void keep(int pass);
-  Carried combineTeam(const Expr &expr, Carried parts);
-  Carried combineShared(const Expr &expr, Carried parts, unsigned count, Value mine, unsigned side, Value at);
-  Carried combinePairs(const Expr &expr, unsigned first, unsigned count, llvm::function_ref<Carried(unsigned)> part);
+  using Reductions = llvm::ArrayRef<const Reduction *>; // whose results lie one behind the other
+  Carried combineTeam(Reductions all, Carried parts);
+  Carried combineShared(Reductions all, Carried parts, unsigned count, Value mine, unsigned side, Value at);
+  Carried combinePairs(Reductions all, unsigned first, unsigned count, llvm::function_ref<Carried(unsigned)> part);
+  Carried ownResult(Reductions all, const Carried &totals);
+  void quietNan(Reductions all, Carried &parts);
+  void readAhead(ExprId expr, TupleId at, GuardId guard);
   Value exchange(Value part, unsigned mask);
   Value shared(Type type, size_t count);
 
@@ -152,6 +159,11 @@ private:
   std::vector<std::pair<Reread, KeptRow>> keptReads;
   std::map<const Cached *, KeptRow> keptValues;
   bool isInCopy = false;
+  // SimtSchedule::together: the counters of a unit's first result, the number of this thread's result (i32), and what
+  // is known of it.
+  std::vector<Value> firstResult;
+  Value resultNumber;
+  Scope result;
   unsigned sharedBytes = 0;
   llvm::ArrayRef<const Reduction *> reducing; // of the pass at hand
   bool startsSum = false;                     // a step has nothing to add to

@@ -25,9 +25,10 @@ bool isHeavy(const MortiseNode &node) {
 }
 
 // Whether the group that has a product computes each of its results once, in its own order, and nothing else that looks
-// at many elements: else tiles would not share what they read.
+// at many elements: else tiles would not share what they read. Products without tiles may be several, if they sum over
+// the same.
 bool suitsProduct(const LoopPlan &plan) {
-  if (plan.scan || plan.isPut() || plan.reductions.size() > 1)
+  if (plan.scan || plan.isPut() || (plan.reductions.size() > 1 && (!plan.product || plan.suitsTiles())))
     return false;
   if (plan.reductions.empty() || // a product that sums nothing, or that has no results
       elementCount(plan.dag.exprs[plan.dag.roots[0]].dims) == Dim(0))
@@ -38,7 +39,9 @@ bool suitsProduct(const LoopPlan &plan) {
     if (!plan.reduced[i])
       kept.push_back(all[i]);
   const bool isRow = std::ranges::all_of(plan.roots, &Root::row) || plan.rowLength == Dim(1);
-  return isRow && plan.space.tuple(plan.reductions[0].at) == kept;
+  return isRow && std::ranges::all_of(plan.reductions, [&](const Reduction &reduction) {
+           return plan.space.tuple(reduction.at) == kept;
+         });
 }
 
 GroupKind kindOf(const LoopPlan &plan) {

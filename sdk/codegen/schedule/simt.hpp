@@ -5,6 +5,8 @@
 
 #include "schedule/schedule.hpp"
 
+#include <algorithm>
+
 namespace mortise::codegen {
 
 struct SimtTarget;
@@ -33,6 +35,23 @@ struct SimtSchedule : Schedule {
   bool keepsRow = false;
   bool keepsValues = false;                    // and what it would compute again (LoopPlan::cache)
   static constexpr unsigned fetchedAtOnce = 8; // vectors of a thread
+  // A unit has `count` neighbours along each of these loops, which are not inside: all read the same factor of their
+  // products, and a thread multiplies what it has read with the other factor of each.
+  struct Neighbours {
+    int loop;
+    unsigned count; // divides the loop's extent
+  };
+  std::vector<Neighbours> together;
+  unsigned results() const { // of a unit, for each reduction
+    unsigned all = 1;
+    for (const Neighbours &each : together)
+      all *= each.count;
+    return all;
+  }
+  unsigned countOf(size_t loop) const {
+    const auto found = std::ranges::find(together, static_cast<int>(loop), &Neighbours::loop);
+    return found == together.end() ? 1 : found->count;
+  }
   // Set where rows begin and end anywhere between aligned vectors: the lane loop is peeled. Its vectors begin where
   // this address is a multiple of the lanes; the elements in front of them and behind are one for a thread.
   std::optional<IndexId> peeled;
