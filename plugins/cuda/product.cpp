@@ -345,6 +345,46 @@ bool fitsLibrary(const ProductAxes<Dim> &axes, std::span<const SymbolRange> rang
   return plan && plan->calls <= mostCalls;
 }
 
+// Each row costs two instructions for each element of the other operand, one that widens its own element and one that
+// multiplies. At the memory's speed an H200 has 13 for an element of 2 bytes, other GPUs more.
+static constexpr double mostGroupRows = 4;
+
+bool suitsGroup(const MortiseNode &node, const View &lhs, const View &rhs, std::span<const SymbolRange> ranges,
+                std::span<const int64_t> typical) {
+  using Axis = ProductAxis<Dim>;
+  const int32_t dtype = node.operands[0]->type->dtype;
+  if (dtype != MORTISE_F32 && dtype != MORTISE_F16 && dtype != MORTISE_BF16)
+    return false;
+  const ProductAxes<Dim> axes = axesOf(node, lhs, rhs);
+  if (axes.k.size() != 1)
+    return false;
+  const auto isWhole = [&, lanes = 128 / static_cast<int64_t>(dtypeBits(dtype))](const Dim &dim) {
+    return knownDivisor(dim, ranges) % lanes == 0;
+  };
+  // `large`, `small`: of the two operands, the strides of the one that is read once, and of the other one.
+  const auto fits = [&](const std::vector<Axis> &few, const std::vector<Axis> &many, Dim Axis::*large,
+                        Dim Axis::*small) {
+    double rows = 1, others = 1;
+    bool isSure = true, isAligned = isWhole(axes.k[0].extent);
+    const auto add = [&](const Axis &axis, bool isRow) {
+      const Result<int64_t> extent = axis.extent.evaluate(typical);
+      (isRow ? rows : others) *= extent ? static_cast<double>(*extent) : mostGroupRows + 1;
+      isSure &= !isRow || axis.extent.isNumber();
+      isAligned &= isWhole(axis.*large) && isWhole(axis.*small);
+    };
+    for (const Axis &axis : few)
+      add(axis, true);
+    for (const Axis &axis : many)
+      add(axis, false);
+    for (const Axis &axis : axes.batch)
+      add(axis, axis.*large == Dim(0));
+    return rows <= (isSure ? mostGroupRows : 1) && rows < others && isAligned && axes.k[0].*large == Dim(1) &&
+           axes.k[0].*small == Dim(1);
+  };
+  return isWhole(lhs.offset) && isWhole(rhs.offset) &&
+         (fits(axes.m, axes.n, &Axis::b, &Axis::a) || fits(axes.n, axes.m, &Axis::a, &Axis::b));
+}
+
 // ---- Numbers
 
 static Result<std::vector<ProductAxis<int64_t>>> evaluate(const std::vector<ProductAxis<Dim>> &axes,
