@@ -87,6 +87,7 @@ private:
   uint32_t furthest(uint32_t first, uint32_t node) const;
   bool reaches(uint32_t value, uint32_t group);
   bool feedsProduct(const PendingGroup &group, uint32_t node) const;
+  bool endsHeavy(uint32_t node) const;
   Result<const PlanFacts *> planFacts(const Group &group);
   std::optional<double> price(const PendingGroup &group);
   Group describe(const PendingGroup &building) const;
@@ -367,6 +368,20 @@ bool Fuser::feedsProduct(const PendingGroup &group, uint32_t node) const {
   return false;
 }
 
+// Whether the group that a heavy node will start or join can have this node as well, which alone uses its result.
+bool Fuser::endsHeavy(uint32_t node) const {
+  const MortiseNode &last = *graph.nodes[node];
+  for (size_t i = 0; i < last.operand_count; ++i) {
+    const MortiseValue *operand = last.operands[i];
+    if (!operand || !operand->producer || taken(operand->producer->index) || demanded[operand->index] ||
+        users[operand->index].size() > 1 || elements(*operand) < elements(*last.results[0]))
+      continue;
+    if (isHeavy(*operand->producer) || endsHeavy(operand->producer->index))
+      return true;
+  }
+  return false;
+}
+
 bool Fuser::joinsAsOutput(uint32_t node, uint32_t group) {
   return !groups[group].closed && !feedsProduct(groups[group], node) && !reaches(resultOf(node), group) &&
          fits(groups[group], node, true);
@@ -415,7 +430,10 @@ void Fuser::place(uint32_t n) {
     bool conditional = isOp(node, mortise::Op::Pad, mortise::Op::Concatenate);
     for (uint32_t group : userGroups)
       repeated |= conditional && !fits(groups[group], n, false);
-    if ((userGroups.size() == 1 && !repeated) || (cheap && !(conditional && repeated))) {
+    // A factor of a product is computed for many results, where it may be the end of another group, computed once.
+    const bool isEnd = endsHeavy(n) && std::ranges::any_of(
+                                           userGroups, [&](uint32_t group) { return feedsProduct(groups[group], n); });
+    if (!isEnd && ((userGroups.size() == 1 && !repeated) || (cheap && !(conditional && repeated)))) {
       groupsOf[n] = userGroups;
       for (uint32_t group : userGroups)
         groups[group].nodes.insert(n);

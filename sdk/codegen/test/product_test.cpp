@@ -438,6 +438,26 @@ TEST(FewRows, ProductsOverTheSameTermsShareAGroup) {
     }
 }
 
+// A factor that ends a group which there is anyway is computed there, once, and not for each result.
+TEST(FewRows, WhatEndsAnotherGroupIsNotAFactor) {
+  for (const bool isNorm : {true, false}) {
+    TestGraph b;
+    V x = b.input(MORTISE_BF16, {2, 64}), scale = b.input(MORTISE_BF16, {64}), w = b.input(MORTISE_BF16, {64, 64});
+    V before = isNorm ? b.op("rms_norm", {x, nullptr}, MORTISE_BF16, {2, 64}, {{"axis", 1}, {"epsilon", 1e-5}})
+                      : linear(b, x, w);
+    V wide = b.op("broadcast", {scale}, MORTISE_BF16, {2, 64}, {{"shape", Dims{2, 64}}, {"axes", Dims{1}}});
+    V scaled = b.op("mul", {before, wide}, MORTISE_BF16, {2, 64});
+    b.output(linear(b, scaled, w));
+    b.output(linear(b, scaled, w));
+    const std::vector<Group> groups = groupsOf(b.view());
+    EXPECT_EQ(groups[0].outputs, std::vector<uint32_t>{scaled->index}) << groups[0].name;
+    Oracle oracle(b);
+    for (V each : {x, scale, w})
+      oracle.fill(each, Fill::Plain, each->index);
+    oracle.checkSimt(roundings);
+  }
+}
+
 // Of different lengths, or read twice, as a rotary embedding reads the other half of each head.
 TEST(FewRows, WhatDoesNotFitHasAGroupOfItsOwn) {
   TestGraph b;
