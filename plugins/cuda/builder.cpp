@@ -447,6 +447,8 @@ Result<void> Builder::run() {
   orderUnits();
   if (cancelled())
     return cancelledError();
+  if (auto bundled = bundleGroups(); !bundled)
+    return bundled;
   if (auto compiled = compileGroups(); !compiled)
     return compiled;
   if (auto compiled = compileAttentions(); !compiled)

@@ -50,6 +50,8 @@ private:
   Result<void> compileGroups();
   Result<void> compileAttentions();
   void orderUnits();
+  void deferUpdates();
+  Result<void> bundleGroups();
   void placeOutputs();
   bool isOutput(uint32_t value) const;
   Place packed(Dim bytes, bool stays);

@@ -160,6 +160,7 @@ protected:
                                                        // neighbour
   std::map<std::pair<ExprId, TupleId>, Value> running; // cumulative sum or product so far
   int currentPass = 0;
+  std::string tables = "table"; // how the names of constants in memory begin
 };
 
 } // namespace mortise::codegen

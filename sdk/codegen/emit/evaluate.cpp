@@ -183,7 +183,7 @@ Value Emitter::constantValue(const Expr &expr, TupleId at, GuardId guard) {
     }
   }
   // Other constants become a table in the module.
-  std::string name = "table" + std::to_string(&expr - plan.dag.exprs.data());
+  std::string name = tables + std::to_string(&expr - plan.dag.exprs.data());
   if (!module.lookupSymbol(name)) {
     OpBuilder::InsertionGuard keep(b);
     b.setInsertionPointToStart(module.getBody());

@@ -8,29 +8,100 @@ namespace mortise::codegen {
 using namespace mlir;
 using I = arith::CmpIPredicate;
 
+static LLVM::LLVMFuncOp makeFunction(ModuleOp module, Code &c, StringRef name, size_t pointers, size_t numbers) {
+  Type pointerType = LLVM::LLVMPointerType::get(c.b.getContext());
+  SmallVector<Type> types(pointers, pointerType);
+  types.append(numbers, c.b.getI64Type());
+  c.b.setInsertionPointToEnd(module.getBody());
+  auto function = LLVM::LLVMFuncOp::create(
+      c.b, c.loc, name, LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(c.b.getContext()), types));
+  c.b.setInsertionPointToStart(function.addEntryBlock(c.b));
+  return function;
+}
+
 EmittedSimtKernel SimtKernel::emit(StringRef name) {
-  Type pointerType = LLVM::LLVMPointerType::get(b.getContext()), i32 = b.getI32Type(), i64 = b.getI64Type();
-  entry = name.str();
-  c.isNarrow =
-      llvm::all_of(plan.roots, [&](const Root &root) { return isNarrowFloat(plan.dag.exprs[root.expr].dtype); });
   const size_t tensors = inputCount() + plan.roots.size();
-  SmallVector<Type> types(tensors + (role == Role::Whole ? 0 : 1), pointerType);
-  types.append(plan.dag.usedSymbols.size(), i64);
-  b.setInsertionPointToEnd(module.getBody());
-  auto function = LLVM::LLVMFuncOp::create(b, c.loc, name,
-                                           LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), types));
+  auto function =
+      makeFunction(module, c, name, tensors + (role == Role::Whole ? 0 : 1), plan.dag.usedSymbols.size());
   machine.makeKernel(function, simt.threads(), simt.resident);
-  Block *start = function.addEntryBlock(b);
-  b.setInsertionPointToStart(start);
-  for (BlockArgument argument : start->getArguments()) {
+  SimtArguments arguments;
+  for (BlockArgument argument : function.getArguments()) {
     const size_t number = argument.getArgNumber();
     if (number < tensors)
-      (number < inputCount() ? inputs : outputs).push_back(argument);
-    else if (number < types.size() - plan.dag.usedSymbols.size())
-      scratch = argument;
+      (number < inputCount() ? arguments.inputs : arguments.outputs).push_back(argument);
+    else if (number < function.getNumArguments() - plan.dag.usedSymbols.size())
+      arguments.scratch = argument;
     else
-      symbols.push_back(argument);
+      arguments.symbols.push_back(argument);
   }
+  arguments.block = machine.block(c);
+  EmittedSimtKernel kernel = emitBody(name, std::move(arguments));
+  LLVM::ReturnOp::create(b, c.loc, ValueRange());
+  return kernel;
+}
+
+EmittedSimtKernel emitBundle(ArrayRef<std::unique_ptr<SimtKernel>> bodies, StringRef name, ArrayRef<uint32_t> symbols,
+                             const SimtMachine &machine, ModuleOp module, Code &c) {
+  size_t inputs = 0, outputs = 0;
+  for (const auto &body : bodies)
+    inputs += body->inputCount(), outputs += body->loops().roots.size();
+  auto function = makeFunction(module, c, name, inputs + outputs, symbols.size());
+  unsigned resident = bodies[0]->ofUnits().resident;
+  for (const auto &body : bodies)
+    resident = std::min(resident, body->ofUnits().resident);
+  machine.makeKernel(function, bodies[0]->ofUnits().threads(), resident);
+  const auto symbol = [&](uint32_t number) -> Value {
+    return function.getArgument(inputs + outputs + (llvm::lower_bound(symbols, number) - symbols.begin()));
+  };
+  EmittedSimtKernel bundle;
+  Value block = machine.block(c);
+  size_t input = 0, output = inputs, number = 0;
+  for (const auto &body : bodies) {
+    SimtArguments arguments;
+    const size_t firstInput = input;
+    for (size_t i = 0; i < body->inputCount(); ++i)
+      arguments.inputs.push_back(function.getArgument(input++));
+    for (size_t i = 0; i < body->loops().roots.size(); ++i)
+      arguments.outputs.push_back(function.getArgument(output++));
+    for (const uint32_t used : body->loops().dag.usedSymbols)
+      arguments.symbols.push_back(symbol(used));
+    arguments.block = block;
+    Value count = body->countOfBlocks(arguments);
+    auto branch = scf::IfOp::create(c.b, c.loc, c.compareI(I::ult, block, count), /*withElseRegion=*/true);
+    c.b.setInsertionPointToStart(branch.thenBlock());
+    EmittedSimtKernel emitted = body->emitBody((name + "_" + std::to_string(number++)).str(), std::move(arguments));
+    bundle.usesAlignment |= emitted.usesAlignment;
+    for (std::vector<uint32_t> &over : emitted.over) {
+      for (uint32_t &each : over)
+        each += static_cast<uint32_t>(firstInput);
+      bundle.over.push_back(std::move(over));
+    }
+    c.b.setInsertionPointToStart(branch.elseBlock());
+    block = c.subI(block, count);
+  }
+  c.b.setInsertionPointToEnd(&function.getBody().front());
+  LLVM::ReturnOp::create(c.b, c.loc, ValueRange());
+  return bundle;
+}
+
+// Before the body is emitted.
+Value SimtKernel::countOfBlocks(const SimtArguments &arguments) {
+  symbols = arguments.symbols;
+  scopes.push_back({0});
+  Value count = c.resizeInt(extent(simt.blocks()), b.getI32Type(), true);
+  scopes.clear();
+  extents.clear(); // those of the body stand in the body
+  return count;
+}
+
+EmittedSimtKernel SimtKernel::emitBody(StringRef name, SimtArguments arguments) {
+  Type i32 = b.getI32Type(), i64 = b.getI64Type();
+  entry = name.str();
+  tables = entry + "_table";
+  c.isNarrow =
+      llvm::all_of(plan.roots, [&](const Root &root) { return isNarrowFloat(plan.dag.exprs[root.expr].dtype); });
+  inputs = std::move(arguments.inputs), outputs = std::move(arguments.outputs);
+  symbols = std::move(arguments.symbols), scratch = arguments.scratch;
   scopes.push_back({0});
 
   // The fastest number is the one whose neighbours touch neighbouring memory: the member's where the team shares a row,
@@ -52,7 +123,7 @@ EmittedSimtKernel SimtKernel::emit(StringRef name) {
   // A grid has less than 2^31 blocks, so that the number of a unit fits i32 only where the units do.
   const bool narrow = isNarrow(simt.units);
   Type number = narrow ? i32 : i64;
-  Value block = machine.block(c);
+  Value block = arguments.block;
   if (role == Role::Parts) {
     Value size = c.resizeInt(positive(simt.blocks()), i32, true);
     part = c.resizeInt(c.two<arith::DivUIOp>(block, size), i64, false);
@@ -85,7 +156,6 @@ EmittedSimtKernel SimtKernel::emit(StringRef name) {
   } else {
     onlyIf(c.compareI(I::ult, unit, count), [&] { body(unit); });
   }
-  LLVM::ReturnOp::create(b, c.loc, ValueRange());
   return {sharedBytes, usesAlignment, writableInputs(/*rows=*/false)};
 }
 

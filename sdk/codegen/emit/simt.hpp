@@ -48,6 +48,13 @@ inline unsigned bytesOf(Type type) {
 Value sharedArray(mlir::ModuleOp module, Code &c, const SimtMachine &machine, const std::string &name, Type type,
                   size_t count);
 
+// What a kernel's body is given.
+struct SimtArguments {
+  std::vector<Value> inputs, outputs;
+  std::vector<Value> symbols; // of Dag::usedSymbols
+  Value scratch, block;       // the number of the block, among those of the body: i32
+};
+
 struct EmittedSimtKernel {
   unsigned sharedBytes = 0;   // SimtLaunch::sharedBytes
   bool usesAlignment = false; // some access counts on addresses that are multiples of `alignment`
@@ -67,6 +74,12 @@ public:
   // The arguments are the addresses of the inputs, of the outputs and, except for `Whole`, of the scratch memory, then
   // the values of Dag::usedSymbols.
   EmittedSimtKernel emit(llvm::StringRef name);
+  // Only what the kernel does, at the builder's place. `name`: of what it declares.
+  EmittedSimtKernel emitBody(llvm::StringRef name, SimtArguments arguments);
+  Value countOfBlocks(const SimtArguments &arguments); // i32; before the body is emitted
+  using Emitter::inputCount;
+  const LoopPlan &loops() const { return plan; }
+  const SimtSchedule &ofUnits() const { return simt; }
 
 private:
   Value symbol(uint32_t number) override;
@@ -170,5 +183,10 @@ private:
   Value active;                               // whether the vector at hand is inside the row; null where it always is
   size_t sharedArrays = 0;
 };
+
+// One kernel for several bodies: each has blocks of its own, one behind the other. They have equally many threads, no
+// parts, and their rows need no memory of the block. Addresses come as of one kernel: all inputs, then all outputs.
+EmittedSimtKernel emitBundle(llvm::ArrayRef<std::unique_ptr<SimtKernel>> bodies, llvm::StringRef name,
+                             llvm::ArrayRef<uint32_t> symbols, const SimtMachine &machine, mlir::ModuleOp module, Code &c);
 
 } // namespace mortise::codegen

@@ -101,6 +101,11 @@ private:
   double elements(const MortiseValue &value) const {
     return std::max(facts.typical(elementCount(dimsOf(*value.type))), 1.0);
   }
+  // For which a group computes something: a put computes its updates.
+  double points(const PendingGroup &group) const {
+    const MortiseNode &last = *graph.nodes[*group.nodes.rbegin()];
+    return elements(isOp(last, mortise::Op::Put) ? *last.operands[2] : *graph.values[group.outputs[0]]);
+  }
   bool taken(uint32_t node) const { return node < request.taken.size() && request.taken[node]; }
   uint32_t resultOf(uint32_t node) const { return graph.nodes[node]->results[0]->index; }
 
@@ -422,7 +427,7 @@ void Fuser::place(uint32_t n) {
     double own = elements(*node.results[0]);
     bool repeated = false;
     for (uint32_t group : userGroups)
-      repeated |= elements(*graph.values[groups[group].outputs[0]]) >= 4 * own && recomputeCost[n] >= expensiveCost;
+      repeated |= points(groups[group]) >= 4 * own && recomputeCost[n] >= expensiveCost;
     // Tiles of a product compute their factors again and again.
     for (uint32_t group : userGroups)
       repeated |= recomputeCost[n] > cheapCost && feedsProduct(groups[group], n);

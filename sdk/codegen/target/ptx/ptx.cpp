@@ -99,8 +99,7 @@ public:
   PtxBackend(const SimtTarget &target, std::unique_ptr<llvm::TargetMachine> machine)
       : target(target), machine(std::move(machine)), instructions(target.chip) {}
   static Result<std::unique_ptr<SimtBackend>> create(const SimtTarget &target);
-  Result<SimtCode> compile(LoopPlan &plan, const SimtSchedule &schedule, const std::string &entry,
-                           unsigned alignment) override;
+  Result<SimtCode> compile(std::span<const ScheduledPlan> plans, const std::string &entry, unsigned alignment) override;
   Result<SimtCode> compile(const AttentionCode &code, const std::string &entry, unsigned alignment) override;
 
 private:
@@ -133,15 +132,17 @@ static void passBy(std::string &code) {
     code.insert(at += load.size(), hint);
 }
 
-Result<SimtCode> PtxBackend::compile(LoopPlan &plan, const SimtSchedule &schedule, const std::string &entry,
+Result<SimtCode> PtxBackend::compile(std::span<const ScheduledPlan> plans, const std::string &entry,
                                      unsigned alignment) {
   OwningOpRef<ModuleOp> module = lowering.module();
-  SimtCode result = emitKernels(plan, schedule, target, instructions, available(), entry, alignment, *module);
+  SimtCode result = emitKernels(plans, target, instructions, available(), entry, alignment, *module);
   Result<std::string> text = textOf(*module, entry);
   if (!text)
     return text.error();
   result.code = std::move(*text);
-  if (schedule.readsOnce && instructions.hasCacheHints())
+  const bool readsOnce =
+      std::ranges::all_of(plans, [](const ScheduledPlan &each) { return each.schedule.readsOnce; });
+  if (readsOnce && instructions.hasCacheHints())
     passBy(result.code);
   return result;
 }
