@@ -44,19 +44,26 @@ static codegen::Group bundleOf(std::vector<codegen::Group> parts) {
   return bundle;
 }
 
-// What only leaves the region, and is made of what only comes into it, comes last: others may still read the state that
-// it updates, which would have to be copied.
+// Updates of states that nobody reads, and that are made of inputs alone, come last: others may still read the state as
+// it was, of which there would have to be a copy.
 void Builder::deferUpdates() {
-  std::vector<bool> isRead(region.value_count), isInput(region.value_count);
+  std::vector<bool> isRead(region.value_count), isInput(region.value_count), isUpdated(region.value_count);
   for (size_t i = 0; i < region.input_count; ++i)
     isInput[region.inputs[i]->index] = true;
+  for (size_t i = 0; i < region.alias_count; ++i)
+    isUpdated[region.outputs[region.aliases[i]->output]->index] = true;
   for (const Unit &unit : units)
     for (const uint32_t input : unit.inputs)
       isRead[input] = true;
-  std::ranges::stable_partition(units, [&](const Unit &unit) {
-    return unit.isCall || std::ranges::any_of(unit.outputs, [&](uint32_t value) { return isRead[value]; }) ||
-           !std::ranges::all_of(unit.inputs, [&](uint32_t value) { return isInput[value]; });
-  });
+  std::vector<Unit> first, last;
+  for (Unit &unit : units) {
+    const bool isUpdate = !unit.isCall &&
+                          std::ranges::all_of(unit.outputs, [&](uint32_t value) { return isUpdated[value] && !isRead[value]; }) &&
+                          std::ranges::all_of(unit.inputs, [&](uint32_t value) { return isInput[value]; });
+    (isUpdate ? last : first).push_back(std::move(unit));
+  }
+  units = std::move(first);
+  std::ranges::move(last, std::back_inserter(units));
 }
 
 // A launch costs about as much as a small kernel. A group that does not need the units before it joins one of them,

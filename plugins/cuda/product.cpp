@@ -345,12 +345,14 @@ bool fitsLibrary(const ProductAxes<Dim> &axes, std::span<const SymbolRange> rang
   return plan && plan->calls <= mostCalls;
 }
 
-// Each row costs two instructions for each element of the other operand, one that widens its own element and one that
-// multiplies. At the memory's speed an H200 has 13 for an element of 2 bytes, other GPUs more.
 static constexpr double mostGroupRows = 4;
+// The library's kernels for few rows take about so much longer than a generated one where the weights are small (H200:
+// 5.7 us for 2048 x 2048 in bf16, 3.6). From the second row on, each element that is read costs a group as much as so
+// many additions of f32, since it widens both factors, and the library, with tensor cores, next to nothing.
+static constexpr double libraryNs = 2500, rowCost = 8;
 
 bool suitsGroup(const MortiseNode &node, const View &lhs, const View &rhs, std::span<const SymbolRange> ranges,
-                std::span<const int64_t> typical) {
+                std::span<const int64_t> typical, double flops) {
   using Axis = ProductAxis<Dim>;
   const int32_t dtype = node.operands[0]->type->dtype;
   if (dtype != MORTISE_F32 && dtype != MORTISE_F16 && dtype != MORTISE_BF16)
@@ -366,9 +368,13 @@ bool suitsGroup(const MortiseNode &node, const View &lhs, const View &rhs, std::
                         Dim Axis::*small) {
     double rows = 1, others = 1;
     bool isSure = true, isAligned = isWhole(axes.k[0].extent);
+    const auto usual = [&](const Dim &extent) {
+      const Result<int64_t> number = extent.evaluate(typical);
+      return number ? static_cast<double>(*number) : mostGroupRows + 1;
+    };
+    const double terms = usual(axes.k[0].extent);
     const auto add = [&](const Axis &axis, bool isRow) {
-      const Result<int64_t> extent = axis.extent.evaluate(typical);
-      (isRow ? rows : others) *= extent ? static_cast<double>(*extent) : mostGroupRows + 1;
+      (isRow ? rows : others) *= usual(axis.extent);
       isSure &= !isRow || axis.extent.isNumber();
       isAligned &= isWhole(axis.*large) && isWhole(axis.*small);
     };
@@ -379,7 +385,7 @@ bool suitsGroup(const MortiseNode &node, const View &lhs, const View &rhs, std::
     for (const Axis &axis : axes.batch)
       add(axis, axis.*large == Dim(0));
     return rows <= (isSure ? mostGroupRows : 1) && rows < others && isAligned && axes.k[0].*large == Dim(1) &&
-           axes.k[0].*small == Dim(1);
+           axes.k[0].*small == Dim(1) && (rows - 1) * others * terms * rowCost <= libraryNs * 1e-9 * flops;
   };
   return isWhole(lhs.offset) && isWhole(rhs.offset) &&
          (fits(axes.m, axes.n, &Axis::b, &Axis::a) || fits(axes.n, axes.m, &Axis::a, &Axis::b));

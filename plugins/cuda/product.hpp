@@ -60,9 +60,9 @@ bool fitsLibrary(const ProductAxes<Dim> &axes, std::span<const SymbolRange> rang
 
 // Whether a generated kernel computes the product, read through these views, rather than the library: it has few rows
 // (or columns), so that it takes as long as reading the other operand once, which vectors of 16 bytes do. `typical`:
-// values of the symbols.
+// values of the symbols. `flops`: of the device in f32.
 bool suitsGroup(const MortiseNode &node, const View &lhs, const View &rhs, std::span<const SymbolRange> ranges,
-                std::span<const int64_t> typical);
+                std::span<const int64_t> typical, double flops);
 
 // ---- Numbers
 
