@@ -115,7 +115,7 @@ Value Emitter::compute(ExprId id, TupleId at, GuardId guard) {
 
 Value Emitter::readRaw(uint32_t slot, int32_t dtype, IndexId address, GuardId guard) {
   Read read{slot, dtype, address, guard, {}};
-  Value raw = loadRaw(inputs[slot], dtype, address, guard, !plan.isPut(), &read.loads);
+  Value raw = loadRaw(inputs[slot], dtype, address, guard, inputsStay && !plan.isPut(), &read.loads);
   reads.push_back(std::move(read));
   return raw;
 }

@@ -35,6 +35,8 @@ EmittedSimtKernel SimtKernel::emit(StringRef name) {
       arguments.symbols.push_back(argument);
   }
   arguments.block = machine.block(c);
+  if (overlaps())
+    machine.awaitKernels(c);
   EmittedSimtKernel kernel = emitBody(name, std::move(arguments));
   LLVM::ReturnOp::create(b, c.loc, ValueRange());
   return kernel;
@@ -55,6 +57,9 @@ EmittedSimtKernel emitBundle(ArrayRef<std::unique_ptr<SimtKernel>> bodies, Strin
   };
   EmittedSimtKernel bundle;
   Value block = machine.block(c);
+  bundle.awaits = llvm::all_of(bodies, [](const auto &body) { return body->overlaps(); });
+  if (bundle.awaits)
+    machine.awaitKernels(c);
   size_t input = 0, output = inputs, number = 0;
   for (const auto &body : bodies) {
     SimtArguments arguments;
@@ -98,6 +103,7 @@ EmittedSimtKernel SimtKernel::emitBody(StringRef name, SimtArguments arguments) 
   Type i32 = b.getI32Type(), i64 = b.getI64Type();
   entry = name.str();
   tables = entry + "_table";
+  inputsStay = !overlaps(); // what is read before the kernels are awaited may be old
   c.isNarrow =
       llvm::all_of(plan.roots, [&](const Root &root) { return isNarrowFloat(plan.dag.exprs[root.expr].dtype); });
   inputs = std::move(arguments.inputs), outputs = std::move(arguments.outputs);
@@ -156,7 +162,7 @@ EmittedSimtKernel SimtKernel::emitBody(StringRef name, SimtArguments arguments) 
   } else {
     onlyIf(c.compareI(I::ult, unit, count), [&] { body(unit); });
   }
-  return {sharedBytes, usesAlignment, writableInputs(/*rows=*/false)};
+  return {sharedBytes, usesAlignment, overlaps(), writableInputs(/*rows=*/false)};
 }
 
 // Splits a number into the counters of loops, and makes them known in the innermost scope.

@@ -23,6 +23,10 @@ public:
   // Whether a launch has to ask for the memory of rows (SimtLaunch::sharedBytes), since code declares less than a block
   // may have.
   virtual bool launchesRows() const { return false; }
+  // Whether a kernel may begin while the one before it ends: awaitKernels lets the next one begin, and ends when all before
+  // this one have ended.
+  virtual bool overlapsKernels() const { return false; }
+  virtual void awaitKernels(Code &) const { llvm_unreachable("a machine whose kernels do not overlap"); }
   // Has 16 bytes copied into the block's memory, both addresses multiples of 16, while the thread goes on; awaitCopies
   // ends when all that the thread has asked for are done. Only where copiesAside.
   virtual bool copiesAside() const { return false; }
@@ -58,6 +62,7 @@ struct SimtArguments {
 struct EmittedSimtKernel {
   unsigned sharedBytes = 0;   // SimtLaunch::sharedBytes
   bool usesAlignment = false; // some access counts on addresses that are multiples of `alignment`
+  bool awaits = false;        // SimtLaunch::awaits
   std::vector<std::vector<uint32_t>> over;
 };
 
@@ -76,6 +81,7 @@ public:
   EmittedSimtKernel emit(llvm::StringRef name);
   // Only what the kernel does, at the builder's place. `name`: of what it declares.
   EmittedSimtKernel emitBody(llvm::StringRef name, SimtArguments arguments);
+  bool overlaps() const { return simt.isShort && machine.overlapsKernels(); }
   Value countOfBlocks(const SimtArguments &arguments); // i32; before the body is emitted
   using Emitter::inputCount;
   const LoopPlan &loops() const { return plan; }

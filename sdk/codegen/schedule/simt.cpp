@@ -34,6 +34,8 @@ static constexpr unsigned bytesInFlight = 128;    // of a thread's loads
 static constexpr unsigned residentThreads = 1024; // of a multiprocessor, where a thread may have 64 registers
 static constexpr double mostUnrolledCost = 512;   // of the code of all steps, in additions
 static constexpr unsigned partsPerThread = 8;
+static constexpr double shortRounds = 4;         // of the device's threads
+static constexpr double mostShortBlocks = 16384; // each costs a nanosecond where kernels overlap
 
 // A team shares a row, so that few rows need not be kept apart.
 FuseTarget simtFuseTarget() { return {4, 1, true}; }
@@ -176,6 +178,17 @@ static void takeTogether(const LoopPlan &plan, SimtSchedule &schedule) {
         *extent * schedule.results() <= LoopPlan::mostTogether)
       schedule.together.push_back({static_cast<int>(i), static_cast<unsigned>(*extent)});
   }
+  if (schedule.together.empty() || plan.reductions.size() > 1 || schedule.peeled)
+    return;
+  // A pair of what is read once shares what is widened of the others.
+  for (size_t i = schedule.loops.size(); i-- > 0;)
+    if (const ScheduledLoop &loop = schedule.loops[i];
+        (loop.members & (product.rows | product.columns)) && schedule.countOf(i) == 1 &&
+        plan.space.facts.isMultiple(loop.extent, SimtSchedule::pair) && plan.typical(loop.extent) > 0) {
+      schedule.together.push_back({static_cast<int>(i), SimtSchedule::pair});
+      schedule.pairs = true;
+      return;
+    }
 }
 
 // A team shares each row. It is as large as lets every thread have several vectors in flight. Where the innermost loop
@@ -196,8 +209,10 @@ static void scheduleRows(const LoopPlan &plan, const SimtTarget &target, SimtSch
                                    std::bit_ceil(schedule.results())}); // each has a thread that stores it
   const double all = steps * vectorsPerStep;
   // Of vectors a thread has more than three and up to six, so that as few as may be are left out of the last round.
-  const double wanted = schedule.lanes > 1 ? std::bit_floor(static_cast<unsigned>(std::clamp((all - 1) / 3, 1.0, 1e6)))
-                                           : all / (mostValues / 2);
+  const double vectorsLeast = schedule.pairs ? 1.5 : 3; // of each row
+  const double wanted = schedule.lanes > 1
+                            ? std::bit_floor(static_cast<unsigned>(std::clamp((all - 1) / vectorsLeast, 1.0, 1e6)))
+                            : all / (mostValues / 2);
   schedule.team =
       std::max(least, powerOf2(wanted, std::min({rowThreads, target.blockThreads, powerOf2(steps, rowThreads)})));
   // One team's barriers would hold up another.
@@ -262,7 +277,7 @@ static void shareUnits(const LoopPlan &plan, const SimtTarget &target, SimtSched
   if (schedule.parts == 1)
     return;
   schedule.copies = 0, schedule.isLooped = true, schedule.keepsRow = schedule.keepsValues = false;
-  schedule.together.clear();
+  schedule.together.clear(), schedule.pairs = false;
   countUnits(schedule);
   int64_t values = 0;
   for (const Reduction &reduction : plan.reductions)
@@ -382,7 +397,7 @@ SimtSchedule combineSchedule(const SimtSchedule &schedule, const SimtTarget &tar
   return combine;
 }
 
-SimtSchedule scheduleSimt(const LoopPlan &plan, const SimtTarget &target) {
+static SimtSchedule chooseSchedule(const LoopPlan &plan, const SimtTarget &target) {
   SimtSchedule schedule;
   for (const Loop &loop : plan.loops)
     schedule.loops.push_back({loop, loop.reduced});
@@ -422,6 +437,14 @@ SimtSchedule scheduleSimt(const LoopPlan &plan, const SimtTarget &target) {
   };
   schedule.readsOnce =
       reduces && isShareable(plan) && schedule.lanes == widest(plan) && std::ranges::all_of(plan.loads, isOneStep);
+  return schedule;
+}
+
+SimtSchedule scheduleSimt(const LoopPlan &plan, const SimtTarget &target) {
+  SimtSchedule schedule = chooseSchedule(plan, target);
+  const double blocks = plan.typical(schedule.blocks()) * schedule.parts;
+  schedule.isShort = !schedule.readsOnce && blocks <= mostShortBlocks &&
+                     blocks * schedule.threads() <= shortRounds * target.deviceThreads;
   return schedule;
 }
 

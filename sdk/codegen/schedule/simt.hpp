@@ -42,6 +42,8 @@ struct SimtSchedule : Schedule {
     unsigned count; // divides the loop's extent
   };
   std::vector<Neighbours> together;
+  static constexpr unsigned pair = 2;
+  bool pairs = false; // the last ones are a pair of those that are read once
   unsigned results() const { // of a unit, for each reduction
     unsigned all = 1;
     for (const Neighbours &each : together)
@@ -71,6 +73,7 @@ struct SimtSchedule : Schedule {
   unsigned resident = 0;
   Dim scratchBytes = 0;   // of all partial results
   bool readsOnce = false; // nothing is read again, by no thread: caches need not have it
+  bool isShort = false;   // the kernel, so that it pays if its start overlaps the end of the one before it
   // A unit is a tile of a product. Tiles follow each other along the columns, then along the rows.
   std::optional<ProductTile> tile;
 

@@ -36,6 +36,7 @@ static SimtCode emitTogether(std::span<const ScheduledPlan> plans, const SimtMac
   SimtCode result;
   result.usesAlignment = kernel.usesAlignment;
   result.over = std::move(kernel.over);
+  launch.awaits = kernel.awaits;
   result.launches.push_back(std::move(launch));
   return result;
 }
@@ -55,8 +56,8 @@ SimtCode emitKernels(std::span<const ScheduledPlan> plans, const SimtTarget &tar
     EmittedSimtKernel kernel = emitter.emit(name);
     result.usesAlignment |= kernel.usesAlignment;
     Dim iterations = kernelSchedule.iterations(plan, role == SimtKernel::Role::Combine);
-    result.launches.push_back(
-        {name, std::move(blocks), kernelSchedule.threads(), kernel.sharedBytes, std::move(iterations)});
+    result.launches.push_back({name, std::move(blocks), kernelSchedule.threads(), kernel.sharedBytes, kernel.awaits,
+                               std::move(iterations)});
     result.over = std::move(kernel.over);
   };
   if (schedule.parts == 1) {

@@ -53,6 +53,12 @@ public:
   unsigned subgroup() const override { return 32; }
   bool launchesRows() const override { return true; }
   bool hasCacheHints() const { return capability >= 89; } // in the version of PTX that it has, below
+  // Loads of memory that stays as it is may pass the wait, so that there are none in such kernels.
+  bool overlapsKernels() const override { return capability >= 90; }
+  void awaitKernels(Code &c) const override {
+    for (const char *name : {"llvm.nvvm.griddepcontrol.launch.dependents", "llvm.nvvm.griddepcontrol.wait"})
+      LLVM::CallIntrinsicOp::create(c.b, c.loc, c.b.getStringAttr(name), ValueRange());
+  }
   bool copiesAside() const override { return capability >= 80; }
   void copyAside(Code &c, Value to, Value from) const override {
     Value global = LLVM::AddrSpaceCastOp::create(c.b, c.loc, LLVM::LLVMPointerType::get(c.b.getContext(), 1), from);

@@ -84,7 +84,9 @@ struct SimtLaunch {
   Dim blocks = 1;    // those of an attention come with its launch
   unsigned threads = 1;
   unsigned sharedBytes = 0; // of a block's memory that the launch has to ask for, beyond what the code declares
-  Dim iterations = 0;       // of all loops of a thread together, at most; there are drivers that end them
+  // The kernel waits itself until those before it have ended, and may be launched while the last one runs.
+  bool awaits = false;
+  Dim iterations = 0; // of all loops of a thread together, at most; there are drivers that end them
 };
 
 // The kernels of a group, to be launched in order with the same arguments; each begins when the one before has ended.
