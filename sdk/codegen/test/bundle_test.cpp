@@ -54,8 +54,8 @@ TEST(Bundle, ProductsOfOneFactor) {
   for (const int32_t dtype : {MORTISE_F32, MORTISE_BF16})
     for (const int64_t rows : {1, 3}) {
       TestGraph b;
-      V x = b.input(dtype, {rows, 640}), q = b.input(dtype, {50, 640}), k = b.input(dtype, {7, 640}),
-        v = b.input(dtype, {1, 640});
+      V x = b.input(dtype, {rows, 640}), q = b.input(dtype, {50, 640}), k = b.input(dtype, {8, 640}),
+        v = b.input(dtype, {2, 640});
       for (V weights : {q, k, v})
         b.output(unary(b, "relu", linear(b, x, weights)));
       const std::vector<Group> groups = groupsOf(b.view());
@@ -77,8 +77,7 @@ TEST(Bundle, PartsDoNotMeet) {
     return b.constant(MORTISE_F32, {4096}, numbers);
   };
   const auto plus = [&](V z, V numbers, int64_t rows) {
-    V wide =
-        b.op("broadcast", {numbers}, MORTISE_F32, {rows, 4096}, {{"shape", Dims{rows, 4096}}, {"axes", Dims{1}}});
+    V wide = b.op("broadcast", {numbers}, MORTISE_F32, {rows, 4096}, {{"shape", Dims{rows, 4096}}, {"axes", Dims{1}}});
     return b.op("add", {z, wide}, MORTISE_F32, {rows, 4096});
   };
   b.output(unary(b, "softmax", plus(x, table(0), 3), {{"axis", 1}}));
