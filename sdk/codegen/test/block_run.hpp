@@ -26,6 +26,7 @@ enum class EmulatedCall : uint8_t {
   Reciprocal,
   ReciprocalRoot,
   FlushingFma,
+  NearRoot,
   CopyAside,
   AwaitCopies,
   Count
