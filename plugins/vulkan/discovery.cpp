@@ -49,10 +49,10 @@ constexpr KnownDriver knownDrivers[] = {
      .exactQuotients = true},
     // It promises nothing about subnormals of f32. On an H200 (580.159) the kit's cases of sums and products passed;
     // those of compare, min, max, log2 and div did not, until comparisons and conversions were integer arithmetic. Its
-    // fma takes subnormal results for 0; 2^x and 1/x are the instructions of decision 0068. Of 6.3 million quotients of
-    // f64 none was off, of as many square roots 0.6 %, by a unit (decision 0077). Of a convolution with padding and
-    // strides over symbols (3 x 3, stride 3) a fifth of the results lacked a row or a column of the kernel, where
-    // lavapipe, the same code with numbers and PTX were right (frontend/torch/test/test_vulkan_networks.py has it).
+    // fma takes subnormal results for 0; 2^x and 1/x are the instructions of decision 0068. Of 6.3 million quotients
+    // and as many square roots of f64 none was off (0077). Of a convolution with padding and strides over symbols
+    // (3 x 3, stride 3) a fifth of the results lacked a row or a column of the kernel, where lavapipe, the same code
+    // with numbers and PTX were right (frontend/torch/test/test_vulkan_networks.py has it).
     {.id = VK_DRIVER_ID_NVIDIA_PROPRIETARY,
      .subnormals = KnownDriver::Subnormals::InSums,
      .exactFunctions = true,

@@ -34,8 +34,6 @@ public:
   virtual Value reciprocalRoot(Code &c, Value x) const;
   // x * y + z, rounded once; 0 where that is subnormal. For machines without Instructions::fma.
   virtual Value flushingFma(Code &c, Value x, Value y, Value z) const;
-  // sqrt(x) of f64 within a unit in the last place, for normal x. For machines without Instructions::exactRoots.
-  virtual Value nearRoot(Code &c, Value x) const;
 };
 
 // What the target has as instructions. Without `fma` and `half` LLVM would call library functions that are not linked.
@@ -46,7 +44,6 @@ struct Instructions {
   bool brain = false;           // conversion of f32 to bf16, subnormals included
   bool keepNan = true;          // neg and conversions keep the payload of NaN
   bool subnormals = true;       // arithmetic of f32 takes and makes them
-  bool exactRoots = true;       // square roots of f64 are rounded correctly
   const Approximations *approximations = nullptr;
 };
 
@@ -198,7 +195,6 @@ private:
   Value approximateExp2(Value x, bool subnormals);
   Value approximateReciprocal(Value x);
   Value refinedReciprocal(Value x);
-  Value nearestRoot(Value x);
   Value approximateExp(Value x);
   Value logisticOf(Value x, Value e, double scale = 1);
   Value approximateLogistic(Value x);

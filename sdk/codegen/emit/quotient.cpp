@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Quotients and square roots, correctly rounded, for machines without instructions that promise it. Vulkan lets a
-// quotient of f32 be off by 2.5 ULP, and f64, which is exact enough, divides by a slow routine. Where fma is fused,
-// both end in a step of Newton's with an exact residual (Markstein, Computation of elementary functions on the IBM RISC
+// Quotients and square roots of f32, correctly rounded, for machines with a fused multiply-add but without instructions
+// that promise it: Vulkan lets a quotient be off by 2.5 ULP, and f64, which is exact enough, divides by a slow routine.
+// Both end in a step of Newton's with an exact residual (Markstein, Computation of elementary functions on the IBM RISC
 // System/6000 processor, 1990). Operands so small or large that a residual may be subnormal, zero or infinite take the
 // machine's division, which is f64's.
 #include "emit/code.hpp"
@@ -17,8 +17,6 @@ Value Approximations::reciprocal(Code &c, Value x) const { return reciprocalRoot
 Value Approximations::reciprocalRoot(Code &c, Value x) const {
   return c.two<arith::DivFOp>(c.constant(x.getType(), 1), c.one<math::SqrtOp>(x));
 }
-
-Value Approximations::nearRoot(Code &c, Value x) const { return c.one<math::SqrtOp>(x); }
 
 static Value isWithin(Code &c, Value size, double least, double end) {
   return c.andI(c.roughCompare(P::OGE, size, c.constant(size.getType(), least)),
@@ -47,33 +45,8 @@ Value Code::div(Value x, Value y) {
   return ifAny(notI(isOrdinary), [&] { return two<arith::DivFOp>(x, y); }, copySign(quotient, mul(x, y)));
 }
 
-// The correctly rounded root r of x has r below(r) < x <= r above(r), with the numbers beside it (Tuckerman's test;
-// Markstein, IA-64 and Elementary Functions, 2000): x and these products are multiples of the square of the distance
-// to the neighbour, and the square of the middle exceeds the product by a quarter of that. Small and large x are
-// scaled, so that no product overflows or has a subnormal error.
-Value Code::nearestRoot(Value x) {
-  Value isSmall = compare(P::OLT, x, 0x1p-900), isLarge = compare(P::OGT, x, 0x1p900);
-  const auto scaledBy = [&](Value value, double small, double large) {
-    const auto factor = [&](double number) { return constant(x.getType(), number); };
-    return mul(value, select(isSmall, factor(small), select(isLarge, factor(large), factor(1))));
-  };
-  Value scaled = scaledBy(x, 0x1p512, 0x1p-512);
-  Value root =
-      eachLane(scaled, [&](ArrayRef<Value> each) { return instructions.approximations->nearRoot(*this, each[0]); });
-  Value bits = intBits(root), result = root;
-  for (const int step : {-1, 1}) {
-    Value neighbour = bitcast(addI(bits, integer(bits.getType(), step)), element(x));
-    Value product = mul(root, neighbour);
-    Value left = sub(sub(scaled, product), productError(root, neighbour, product)); // its sign is exact
-    result = select(compare(step < 0 ? P::OLE : P::OGT, left, 0.0), neighbour, result);
-  }
-  return scaledBy(result, 0x1p-256, 0x1p256);
-}
-
-// In f32 tried for all numbers of two binades, which stand for the others, with each r within 2 ULP.
+// Tried for all f32 of two binades, which stand for the others, with each r within 2 ULP.
 Value Code::sqrt(Value x) {
-  if (isDouble(x) && !instructions.exactRoots)
-    return nearestRoot(x);
   if (!hasFlushingFma(x))
     return one<math::SqrtOp>(x);
   Value r =

@@ -185,14 +185,6 @@ float emulatedFlushingFma(float x, float y, float z) {
   const float result = std::fma(x, y, z);
   return std::fpclassify(result) == FP_SUBNORMAL ? std::copysign(0.0F, result) : result;
 }
-// One of three: the root and its neighbours.
-double emulatedNearRoot(double x) {
-  const double root = std::sqrt(x);
-  if (!std::isfinite(root) || root == 0)
-    return root;
-  const auto step = static_cast<int64_t>(std::bit_cast<uint64_t>(x) % 3) - 1;
-  return std::bit_cast<double>(std::bit_cast<int64_t>(root) + step);
-}
 
 } // namespace
 
@@ -220,8 +212,6 @@ void *emulatedFunction(EmulatedCall call) {
     return reinterpret_cast<void *>(&emulatedReciprocalRoot);
   case EmulatedCall::FlushingFma:
     return reinterpret_cast<void *>(&emulatedFlushingFma);
-  case EmulatedCall::NearRoot:
-    return reinterpret_cast<void *>(&emulatedNearRoot);
   case EmulatedCall::CopyAside:
     return reinterpret_cast<void *>(&emulatedCopyAside);
   case EmulatedCall::AwaitCopies:

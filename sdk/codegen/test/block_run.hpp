@@ -26,7 +26,6 @@ enum class EmulatedCall : uint8_t {
   Reciprocal,
   ReciprocalRoot,
   FlushingFma,
-  NearRoot,
   CopyAside,
   AwaitCopies,
   Count

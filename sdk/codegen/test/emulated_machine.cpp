@@ -98,9 +98,6 @@ Value EmulatedApproximations::reciprocalRoot(Code &c, Value x) const {
 Value EmulatedApproximations::flushingFma(Code &c, Value x, Value y, Value z) const {
   return machine.call(c, EmulatedCall::FlushingFma, x.getType(), {x, y, z});
 }
-Value EmulatedApproximations::nearRoot(Code &c, Value x) const {
-  return machine.call(c, EmulatedCall::NearRoot, x.getType(), x);
-}
 
 // ---- Modules
 

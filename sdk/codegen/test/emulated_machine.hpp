@@ -56,7 +56,6 @@ public:
   mlir::Value reciprocal(Code &c, mlir::Value x) const override;
   mlir::Value reciprocalRoot(Code &c, mlir::Value x) const override;
   mlir::Value flushingFma(Code &c, mlir::Value x, mlir::Value y, mlir::Value z) const override;
-  mlir::Value nearRoot(Code &c, mlir::Value x) const override;
 
 private:
   const EmulatedMachine &machine;

@@ -50,7 +50,6 @@ struct Emulator::Impl {
     instructions.narrowDivisions = true;
     instructions.keepNan = false;
     instructions.fma &= !flushes;
-    instructions.exactRoots = !flushes;
     const EmulatedApproximations approximations(machine, /*hasReciprocal=*/!flushes);
     instructions.approximations = &approximations;
     emit(machine, *module, instructions, name);

@@ -12,28 +12,27 @@ namespace {
 uint32_t bitsOf(float x) { return std::bit_cast<uint32_t>(x); }
 float number(uint32_t bits) { return std::bit_cast<float>(bits); }
 
-// What the op makes of the operands' elements, on a machine whose fma takes subnormal results for 0.
-template <typename T> std::vector<T> computed(const char *op, const std::vector<std::vector<T>> &operands) {
-  constexpr int32_t dtype = sizeof(T) == 8 ? MORTISE_F64 : MORTISE_F32;
+// What the op makes of pairs, on a machine whose fma takes subnormal results for 0.
+std::vector<float> computed(const char *op, const std::vector<std::vector<float>> &operands) {
   const auto count = static_cast<int64_t>(operands[0].size());
   TestGraph b;
   std::vector<V> inputs;
   for (size_t i = 0; i < operands.size(); ++i)
-    inputs.push_back(b.input(dtype, {count}));
-  V result = b.op(op, inputs, dtype, {count});
+    inputs.push_back(b.input(MORTISE_F32, {count}));
+  V result = b.op(op, inputs, MORTISE_F32, {count});
   b.output(result);
   const Emulator::FlushingFma machine;
   const MortiseGraph &graph = b.view();
   Memory memory(graph);
   for (size_t i = 0; i < operands.size(); ++i)
-    std::memcpy(memory.at(inputs[i]->index), operands[i].data(), operands[i].size() * sizeof(T));
+    std::memcpy(memory.at(inputs[i]->index), operands[i].data(), operands[i].size() * sizeof(float));
   const auto parts = fuse({&graph, {}, {}, {}}, simtFuseTarget());
   const auto kernels = Emulator::shared().compile(graph, parts->groups);
-  std::vector<T> results(operands[0].size());
+  std::vector<float> results(operands[0].size());
   EXPECT_TRUE(kernels) << kernels.error().message;
   if (kernels) {
     runGroup(parts->groups.at(0), kernels->at(0), memory);
-    std::memcpy(results.data(), memory.at(result->index), results.size() * sizeof(T));
+    std::memcpy(results.data(), memory.at(result->index), results.size() * sizeof(float));
   }
   return results;
 }
@@ -44,7 +43,7 @@ struct Pairs {
 };
 
 void checkQuotients(const Pairs &pairs) {
-  const std::vector<float> found = computed<float>("div", {pairs.x, pairs.y});
+  const std::vector<float> found = computed("div", {pairs.x, pairs.y});
   for (size_t i = 0; i < found.size(); ++i) {
     const float want = pairs.x[i] / pairs.y[i];
     ASSERT_TRUE(std::isnan(want) ? std::isnan(found[i]) : bitsOf(found[i]) == bitsOf(want))
@@ -125,52 +124,16 @@ TEST(Quotient, ByAPowerOfTwoIsExact) {
   }
 }
 
-template <typename T> void checkRoots(const std::vector<T> &all) {
-  const std::vector<T> found = computed<T>("sqrt", {all});
-  for (size_t i = 0; i < all.size(); ++i) {
-    const T want = std::sqrt(all[i]);
-    ASSERT_TRUE(std::isnan(want) ? std::isnan(found[i])
-                                 : found[i] == want && std::signbit(found[i]) == std::signbit(want))
-        << std::hexfloat << "sqrt(" << all[i] << ") is " << found[i] << ", expected " << want;
-  }
-}
-
 TEST(Quotient, RootsOfAllMantissasAreExact) {
   std::vector<float> all = hostile();
   for (uint32_t bits = bitsOf(1.0F); bits < bitsOf(4.0F); ++bits)
     all.push_back(number(bits));
-  checkRoots(all);
-}
-
-// Squares of f64 and of what lies between two of them, and their neighbours, of all sizes; and any bits.
-TEST(Quotient, RootsOfF64NearTheMiddleOfTwoNumbersAreExact) {
-  constexpr double inf = std::numeric_limits<double>::infinity();
-  std::vector<double> all = {0.0,
-                             -0.0,
-                             1.0,
-                             -1.0,
-                             inf,
-                             -inf,
-                             std::numeric_limits<double>::quiet_NaN(),
-                             0x1p-1074,
-                             0x3p-1074,
-                             0x1p-1022,
-                             0x1p-900,
-                             std::nextafter(0x1p-900, 0),
-                             std::numeric_limits<double>::max()};
-  std::mt19937_64 engine(7);
-  for (int i = 0; i < 200000; ++i) {
-    const auto root =
-        std::ldexp(1 + std::ldexp(static_cast<double>(engine() >> 12), -52), static_cast<int>(engine() % 1000) - 500);
-    const double middle = root + root * 0x1p-53;
-    for (const double x : {root * root, middle * middle})
-      all.insert(all.end(), {std::nextafter(x, 0), x, std::nextafter(x, inf)});
-    all.push_back(std::bit_cast<double>(engine()));
+  const std::vector<float> found = computed("sqrt", {all});
+  for (size_t i = 0; i < all.size(); ++i) {
+    const float want = std::sqrt(all[i]);
+    ASSERT_TRUE(std::isnan(want) ? std::isnan(found[i]) : bitsOf(found[i]) == bitsOf(want))
+        << std::hexfloat << "sqrt(" << all[i] << ") is " << found[i] << ", expected " << want;
   }
-  for (int exponent = -1074; exponent < 1024; ++exponent) // where the unit changes below the root
-    for (const double x = std::ldexp(1.0, exponent); const double step : {0.0, inf})
-      all.insert(all.end(), {x, std::nextafter(x, step), std::nextafter(std::nextafter(x, step), step)});
-  checkRoots(all);
 }
 
 } // namespace

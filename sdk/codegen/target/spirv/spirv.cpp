@@ -99,7 +99,6 @@ Result<SimtCode> SpirvBackend::compile(LoopPlan &plan, const SimtSchedule &sched
   available.approximations = features.exactFunctions ? &approximations : nullptr;
   available.narrowDivisions = true;
   available.subnormals = features.f32.denormals;
-  available.exactRoots = features.exactQuotients || !features.exactFunctions; // where they are refused
   SimtCode result = emitKernels(plan, schedule, target, machine, available, entry, alignment, *module);
   if (isDumped("mlir"))
     module->dump();
