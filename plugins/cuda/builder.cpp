@@ -69,11 +69,31 @@ void Builder::writeThroughViews(Call &call, const std::vector<const MortiseNode 
   }
 }
 
+// Where each value lies if all but views have memory, which is nearly always right for what calls read.
+std::vector<View> Builder::likelyViews() const {
+  std::vector<View> views;
+  for (size_t v = 0; v < region.value_count; ++v)
+    views.push_back(denseView(*region.values[v]));
+  for (size_t n = 0; n < region.node_count; ++n)
+    if (const MortiseNode &node = *region.nodes[n]; has(node, Trait::View) && !request.taken[n])
+      if (auto through = viewThrough(node, views[node.operands[0]->index]))
+        views[node.results[0]->index] = std::move(*through);
+  return views;
+}
+
+bool Builder::isCall(const MortiseNode &node, std::span<const View> views) const {
+  if (!isProduct(node))
+    return isConvolution(node) || isOp(node, Op::Attention);
+  const View &lhs = views[node.operands[0]->index], &rhs = views[node.operands[1]->index];
+  return products == ProductsBy::Library || !suitsGroup(node, lhs, rhs, ranges, typical, kernel.device.info().peak_flops);
+}
+
 void Builder::readCalls() {
   const std::vector<const MortiseNode *> soleUsers = soleUsersOf(region);
+  const std::vector<View> views = likelyViews();
   for (size_t n = 0; n < region.node_count; ++n) {
     const MortiseNode &node = *region.nodes[n];
-    if (!isProduct(node) && !isConvolution(node) && !isOp(node, Op::Attention))
+    if (!isCall(node, views))
       continue;
     Call call;
     call.node = &node;
@@ -135,16 +155,9 @@ Result<bool> Builder::chooseProductOperands(const Call &call, const std::functio
 
 // ---- Groups
 
-// Which operands are read in place is first guessed, since that is nearly always right, and then checked: where a value
-// lies is decided by fusion.
+// Which operands are read in place is first guessed, and then checked: where a value lies is decided by fusion.
 Result<void> Builder::fuse() {
-  std::vector<View> views;
-  for (size_t v = 0; v < region.value_count && !calls.empty(); ++v)
-    views.push_back(denseView(*region.values[v]));
-  for (size_t n = 0; n < region.node_count && !calls.empty(); ++n)
-    if (const MortiseNode &node = *region.nodes[n]; has(node, Trait::View) && !request.taken[n])
-      if (auto through = viewThrough(node, views[node.operands[0]->index]))
-        views[node.results[0]->index] = std::move(*through);
+  const std::vector<View> views = likelyViews();
   for (const Call &call : calls)
     if (auto chosen = chooseOperands(call, [&](uint32_t value) { return views[value]; }); !chosen)
       return chosen.error();
@@ -183,7 +196,7 @@ Result<void> Builder::compileAttentions() {
   for (Call &call : calls) {
     if (!isOp(*call.node, Op::Attention))
       continue;
-    call.attention = codegen::attentionCall(*call.node, call.operands, call.result, typicalValues(region));
+    call.attention = codegen::attentionCall(*call.node, call.operands, call.result, typical);
     Result<codegen::SimtCompiler *> compiler = codegen::sharedCompiler(kernel.device.target());
     if (!compiler)
       return compiler.error();
@@ -434,6 +447,8 @@ Result<void> Builder::run() {
   orderUnits();
   if (cancelled())
     return cancelledError();
+  if (auto bundled = bundleGroups(); !bundled)
+    return bundled;
   if (auto compiled = compileGroups(); !compiled)
     return compiled;
   if (auto compiled = compileAttentions(); !compiled)

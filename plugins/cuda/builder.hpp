@@ -14,9 +14,9 @@ public:
   // `region`: the kernel's, or one that was made of it, whose node i was made of the nodes origins[i]. `shapes`: those
   // of its convolutions, which have numbers of them.
   Builder(Kernel &kernel, const MortiseGraph &region, std::span<const std::vector<uint32_t>> origins,
-          std::span<const ConvolutionShape> shapes, const MortiseCompileOptions &options)
-      : kernel(kernel), region(region), origins(origins), shapes(shapes), options(options),
-        ranges(symbolRanges(region)), placement(region, kernel.buffers) {}
+          std::span<const ConvolutionShape> shapes, const MortiseCompileOptions &options, ProductsBy products)
+      : kernel(kernel), region(region), origins(origins), shapes(shapes), options(options), products(products),
+        ranges(symbolRanges(region)), typical(typicalValues(region)), placement(region, kernel.buffers) {}
   Result<void> run();
 
 private:
@@ -35,6 +35,8 @@ private:
     std::vector<uint32_t> inputs, outputs;
   };
 
+  std::vector<View> likelyViews() const;
+  bool isCall(const MortiseNode &node, std::span<const View> views) const;
   void readCalls();
   std::optional<View> writtenThrough(const std::vector<uint32_t> &views) const;
   void writeThroughViews(Call &call, const std::vector<const MortiseNode *> &soleUsers) const;
@@ -48,6 +50,8 @@ private:
   Result<void> compileGroups();
   Result<void> compileAttentions();
   void orderUnits();
+  void deferUpdates();
+  Result<void> bundleGroups();
   void placeOutputs();
   bool isOutput(uint32_t value) const;
   Place packed(Dim bytes, bool stays);
@@ -67,7 +71,9 @@ private:
   const std::span<const std::vector<uint32_t>> origins;
   const std::span<const ConvolutionShape> shapes;
   const MortiseCompileOptions &options;
+  const ProductsBy products;
   const std::vector<SymbolRange> ranges;
+  const std::vector<int64_t> typical; // values of the symbols
   codegen::FuseRequest request;
   std::vector<Call> calls;
   std::vector<codegen::Group> groups;

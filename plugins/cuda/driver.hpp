@@ -67,6 +67,7 @@ namespace mortise::cuda {
   X(libraryUnload, cuLibraryUnload, "cuLibraryUnload")                                                                 \
   X(libraryGetKernel, cuLibraryGetKernel, "cuLibraryGetKernel")                                                        \
   X(kernelGetFunction, cuKernelGetFunction, "cuKernelGetFunction")                                                     \
+  X(graphAddDependencies, cuGraphAddDependencies, "cuGraphAddDependencies_v2")                                         \
   MORTISE_CUDA_GRAPH_FUNCTIONS(X)
 
 // CUDA 12.

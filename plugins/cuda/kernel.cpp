@@ -70,7 +70,8 @@ private:
 } // namespace
 
 Result<std::unique_ptr<Kernel>> Kernel::compile(Device &device, const MortiseGraph &region,
-                                                const MortiseCompileOptions &options, Graphs graphs) {
+                                                const MortiseCompileOptions &options, Graphs graphs,
+                                                ProductsBy products) {
   if (cancelled())
     return cancelledError();
   std::unique_ptr<Kernel> kernel(new Kernel(device, region, graphs));
@@ -78,7 +79,8 @@ Result<std::unique_ptr<Kernel>> Kernel::compile(Device &device, const MortiseGra
   Result<const MortiseGraph *> graph = rewritten.run(region);
   if (!graph)
     return graph.error();
-  if (auto built = Builder(*kernel, **graph, rewritten.origins, rewritten.shapes(), options).run(); !built)
+  Builder builder(*kernel, **graph, rewritten.origins, rewritten.shapes(), options, products);
+  if (auto built = builder.run(); !built)
     return built.error();
   if (!kernel->packing.empty()) {
     Result<std::unique_ptr<Schedule>> packing = kernel->numbersOf(kernel->packing, kernel->packed, {});

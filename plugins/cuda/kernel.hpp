@@ -70,7 +70,8 @@ class Kernel {
 public:
   // `graphs`: the most that is wanted.
   static Result<std::unique_ptr<Kernel>> compile(Device &device, const MortiseGraph &region,
-                                                 const MortiseCompileOptions &options, Graphs graphs);
+                                                 const MortiseCompileOptions &options, Graphs graphs,
+                                                 ProductsBy products);
   Kernel(const Kernel &) = delete;
   ~Kernel() { usual.reset(); } // graphs before the code that they launch
 

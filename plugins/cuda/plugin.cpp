@@ -21,13 +21,15 @@ struct Traits {
 struct CudaPlugin : codegen::SlotsOf<CudaPlugin, Traits> {
   static constexpr PluginIdentity identity{"cuda", "Mortise", "0.1.0"};
   cuda::Libraries libraries;
-  std::string graphs = "on"; // the option, where a compilation has none
+  std::string graphs = "on", products = "auto"; // the options, where a compilation has none
 
   Result<void> initialize(const MortiseInitializeArgs &args) {
     libraries.driver = option(args.options, args.option_count, "driver", "libcuda.so.1");
     libraries.products = option(args.options, args.option_count, "cublaslt", cuda::anyLibrary);
     libraries.convolutions = option(args.options, args.option_count, "cudnn", cuda::anyLibrary);
-    if (auto read = readGraphs(args, graphs); !read)
+    if (auto read = readChoice(args, "graphs", {"on", "off", "all"}, graphs); !read)
+      return read;
+    if (auto read = readChoice(args, "products", {"auto", "library"}, products); !read)
       return read;
     if (auto allowed = codegen::checkChoice("driver", libraries.driver, {"libcuda.so.1"}, "MORTISE_CUDA_DRIVER");
         !allowed)
@@ -47,11 +49,14 @@ struct CudaPlugin : codegen::SlotsOf<CudaPlugin, Traits> {
   Result<void> propose(Proposal &proposal) { return cuda::propose(proposal); }
 
   Result<std::unique_ptr<Kernel>> compile(const MortiseCompileArgs &args) {
-    std::string wanted = graphs;
-    if (auto read = readGraphs(args, wanted); !read)
+    std::string wanted = graphs, by = products;
+    if (auto read = readChoice(args, "graphs", {"on", "off", "all"}, wanted); !read)
+      return read.error();
+    if (auto read = readChoice(args, "products", {"auto", "library"}, by); !read)
       return read.error();
     return Kernel::compile(Device::of(args.device), *args.region, *args.compile_options,
-                           graphsFor(wanted, args.compile_options->mode));
+                           graphsFor(wanted, args.compile_options->mode),
+                           by == "library" ? cuda::ProductsBy::Library : cuda::ProductsBy::Either);
   }
 
   // The host has copied the constants to the device, and keeps them there.
@@ -89,11 +94,17 @@ struct CudaPlugin : codegen::SlotsOf<CudaPlugin, Traits> {
   Result<void> hostUnregister(MortiseHostMemoryArgs &args) { return cuda::unregisterHost(args); }
 
 private:
-  template <typename Args> static Result<void> readGraphs(const Args &args, std::string &into) {
-    into = option(args.options, args.option_count, "graphs", into);
-    if (into == "on" || into == "off" || into == "all")
-      return {};
-    return Error{MORTISE_INVALID_ARGUMENT, "option graphs: expected on, off or all, found " + into};
+  template <typename Args>
+  static Result<void> readChoice(const Args &args, const std::string &name,
+                                 std::initializer_list<std::string_view> values, std::string &into) {
+    into = option(args.options, args.option_count, name, into);
+    std::string text;
+    for (const std::string_view &value : values) {
+      if (into == value)
+        return {};
+      text += std::string(text.empty() ? "" : &value + 1 == values.end() ? " or " : ", ") + std::string(value);
+    }
+    return Error{MORTISE_INVALID_ARGUMENT, "option " + name + ": expected " + text + ", found " + into};
   }
   static cuda::Graphs graphsFor(std::string_view wanted, int32_t mode) {
     if (wanted == "off" || mode == MORTISE_MODE_MAX_AUTOTUNE_NO_REPLAY)

@@ -345,6 +345,52 @@ bool fitsLibrary(const ProductAxes<Dim> &axes, std::span<const SymbolRange> rang
   return plan && plan->calls <= mostCalls;
 }
 
+static constexpr double mostGroupRows = 4;
+// The library's kernels for few rows take about so much longer than a generated one where the weights are small (H200:
+// 5.7 us for 2048 x 2048 in bf16, 3.6). From the second row on, each element that is read costs a group as much as so
+// many additions of f32, since it widens both factors, and the library, with tensor cores, next to nothing.
+static constexpr double libraryNs = 2500, rowCost = 8;
+
+bool suitsGroup(const MortiseNode &node, const View &lhs, const View &rhs, std::span<const SymbolRange> ranges,
+                std::span<const int64_t> typical, double flops) {
+  using Axis = ProductAxis<Dim>;
+  const int32_t dtype = node.operands[0]->type->dtype;
+  if (dtype != MORTISE_F32 && dtype != MORTISE_F16 && dtype != MORTISE_BF16)
+    return false;
+  const ProductAxes<Dim> axes = axesOf(node, lhs, rhs);
+  if (axes.k.size() != 1)
+    return false;
+  const auto isWhole = [&, lanes = 128 / static_cast<int64_t>(dtypeBits(dtype))](const Dim &dim) {
+    return knownDivisor(dim, ranges) % lanes == 0;
+  };
+  // `large`, `small`: of the two operands, the strides of the one that is read once, and of the other one.
+  const auto fits = [&](const std::vector<Axis> &few, const std::vector<Axis> &many, Dim Axis::*large,
+                        Dim Axis::*small) {
+    double rows = 1, others = 1;
+    bool isSure = true, isAligned = isWhole(axes.k[0].extent);
+    const auto usual = [&](const Dim &extent) {
+      const Result<int64_t> number = extent.evaluate(typical);
+      return number ? static_cast<double>(*number) : mostGroupRows + 1;
+    };
+    const double terms = usual(axes.k[0].extent);
+    const auto add = [&](const Axis &axis, bool isRow) {
+      (isRow ? rows : others) *= usual(axis.extent);
+      isSure &= !isRow || axis.extent.isNumber();
+      isAligned &= isWhole(axis.*large) && isWhole(axis.*small);
+    };
+    for (const Axis &axis : few)
+      add(axis, true);
+    for (const Axis &axis : many)
+      add(axis, false);
+    for (const Axis &axis : axes.batch)
+      add(axis, axis.*large == Dim(0));
+    return rows <= (isSure ? mostGroupRows : 1) && rows < others && isAligned && axes.k[0].*large == Dim(1) &&
+           axes.k[0].*small == Dim(1) && (rows - 1) * others * terms * rowCost <= libraryNs * 1e-9 * flops;
+  };
+  return isWhole(lhs.offset) && isWhole(rhs.offset) &&
+         (fits(axes.m, axes.n, &Axis::b, &Axis::a) || fits(axes.n, axes.m, &Axis::a, &Axis::b));
+}
+
 // ---- Numbers
 
 static Result<std::vector<ProductAxis<int64_t>>> evaluate(const std::vector<ProductAxis<Dim>> &axes,

@@ -14,6 +14,8 @@
 
 namespace mortise::cuda {
 
+enum class ProductsBy : uint8_t { Either /* groups where that is faster */, Library };
+
 // ---- Which nodes
 
 inline bool isProduct(const MortiseNode &node) { return isOp(node, Op::Dot, Op::Linear); }
@@ -55,6 +57,12 @@ template <typename Number> struct ProductAxes {
 ProductAxes<Dim> axesOf(const MortiseNode &node, const View &lhs, const View &rhs);
 // Whether the library reads them in few calls, for all values of the symbols.
 bool fitsLibrary(const ProductAxes<Dim> &axes, std::span<const SymbolRange> ranges);
+
+// Whether a generated kernel computes the product, read through these views, rather than the library: it has few rows
+// (or columns), so that it takes as long as reading the other operand once, which vectors of 16 bytes do. `typical`:
+// values of the symbols. `flops`: of the device in f32.
+bool suitsGroup(const MortiseNode &node, const View &lhs, const View &rhs, std::span<const SymbolRange> ranges,
+                std::span<const int64_t> typical, double flops);
 
 // ---- Numbers
 

@@ -94,6 +94,10 @@ public:
   Result<void> launch(Stream &stream, const Addresses &addresses) const;
 
 private:
+  struct Last { // node of a graph
+    CUgraphNode node = nullptr;
+    bool isKernel = false;
+  };
   struct Graph {
     CUgraph nodes = nullptr; // stays, because its nodes name those of the executable
     CUgraphExec executable = nullptr;
@@ -108,7 +112,8 @@ private:
     size_t number = 0; // of a graph, or of a step
   };
   Result<void> findParameters(size_t number, const Addresses &addresses);
-  Result<void> add(Node &node, CUgraphNode last, const Addresses &addresses);
+  Result<void> add(Node &node, Last &last, const Addresses &addresses);
+  Result<void> overlap(CUgraph graph, CUgraphNode before, CUgraphNode node);
   Result<void> set(const Node &node, const Addresses &addresses);
   CUDA_KERNEL_NODE_PARAMS kernelOf(size_t step, size_t number, const Schedule &schedule);
   Result<CUgraph> callOf(size_t step, const Addresses &addresses) const;
@@ -175,18 +180,27 @@ Result<CUgraph> Replays::Recording::callOf(size_t step, const Addresses &address
   });
 }
 
+// Lets a kernel that waits itself be launched while the one before it runs. All kernels before that one have ended when it
+// ends, since it has either waited as well, or was launched when they had ended.
+Result<void> Replays::Recording::overlap(CUgraph graph, CUgraphNode before, CUgraphNode node) {
+  CUgraphEdgeData edge{};
+  edge.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+  edge.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+  return device.check(device.driver.graphAddDependencies(graph, &before, &node, &edge, 1), "cuGraphAddDependencies");
+}
+
 // Behind the last node of the graph: the steps' order is that of the stream.
-Result<void> Replays::Recording::add(Node &node, CUgraphNode last, const Addresses &addresses) {
+Result<void> Replays::Recording::add(Node &node, Last &last, const Addresses &addresses) {
   const Driver &driver = device.driver;
   const Step &step = steps[node.step];
   const CUgraph graph = graphs[node.graph].nodes;
-  const auto make = [&](size_t number, const char *name, auto call) -> Result<void> {
+  const auto make = [&](size_t number, const char *name, bool overlaps, bool isKernel, auto call) -> Result<void> {
     CUgraphNode added = nullptr;
-    if (auto done = device.check(call(&added, &last, size_t{last ? 1u : 0u}), name); !done)
+    if (auto done = device.check(call(&added, &last.node, size_t{last.node && !overlaps ? 1u : 0u}), name); !done)
       return done;
     node.handles.push_back({number, added});
-    last = added;
-    return {};
+    const CUgraphNode before = std::exchange(last, {added, isKernel}).node;
+    return overlaps ? overlap(graph, before, added) : Result<void>();
   };
   if (const auto *copy = std::get_if<Copy>(&step.work)) {
     const CUDA_MEMCPY3D what =
@@ -194,7 +208,7 @@ Result<void> Replays::Recording::add(Node &node, CUgraphNode last, const Address
     Result<CUcontext> context = device.context();
     if (!context)
       return context.error();
-    return make(0, "cuGraphAddMemcpyNode", [&](CUgraphNode *added, const CUgraphNode *behind, size_t edges) {
+    return make(0, "cuGraphAddMemcpyNode", false, false, [&](CUgraphNode *added, const CUgraphNode *behind, size_t edges) {
       return driver.graphAddMemcpyNode(added, graph, behind, edges, &what, *context);
     });
   }
@@ -203,7 +217,7 @@ Result<void> Replays::Recording::add(Node &node, CUgraphNode last, const Address
     if (!call)
       return call.error();
     Result<void> done =
-        make(0, "cuGraphAddChildGraphNode", [&](CUgraphNode *added, const CUgraphNode *behind, size_t edges) {
+        make(0, "cuGraphAddChildGraphNode", false, false, [&](CUgraphNode *added, const CUgraphNode *behind, size_t edges) {
           return driver.graphAddChildGraphNode(added, graph, behind, edges, *call);
         });
     driver.graphDestroy(*call); // the node has a copy
@@ -214,9 +228,12 @@ Result<void> Replays::Recording::add(Node &node, CUgraphNode last, const Address
     if (grids[number] == 0)
       continue;
     const CUDA_KERNEL_NODE_PARAMS kernel = kernelOf(node.step, number, addresses.schedule);
-    auto done = make(number, "cuGraphAddKernelNode", [&](CUgraphNode *added, const CUgraphNode *behind, size_t edges) {
-      return driver.graphAddKernelNode(added, graph, behind, edges, &kernel);
-    });
+    const codegen::SimtLaunch &launch = std::get<Launch>(step.work).function->code().launches[number];
+    const bool overlaps = launch.awaits && last.isKernel && driver.graphAddDependencies;
+    auto done = make(number, "cuGraphAddKernelNode", overlaps, true,
+                     [&](CUgraphNode *added, const CUgraphNode *behind, size_t edges) {
+                       return driver.graphAddKernelNode(added, graph, behind, edges, &kernel);
+                     });
     if (!done)
       return done;
   }
@@ -227,6 +244,7 @@ Result<void> Replays::Recording::record(const Addresses &addresses, const std::v
   const Driver &driver = device.driver;
   const CaptureOfOthers undisturbed(device);
   const std::vector<bool> in = inGraphs(steps, addresses.schedule, alone);
+  Last last;
   for (size_t i = 0; i < steps.size(); ++i) {
     if (addresses.schedule.amounts[i] == 0)
       continue;
@@ -234,10 +252,8 @@ Result<void> Replays::Recording::record(const Addresses &addresses, const std::v
       parts.push_back({false, i});
       continue;
     }
-    CUgraphNode last = nullptr;
-    if (!parts.empty() && parts.back().isGraph) {
-      last = nodes.back().handles.back().second;
-    } else {
+    if (parts.empty() || !parts.back().isGraph) {
+      last = {};
       CUgraph graph = nullptr;
       if (auto done = device.check(driver.graphCreate(&graph, 0), "cuGraphCreate"); !done)
         return done;

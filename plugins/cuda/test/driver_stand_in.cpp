@@ -42,6 +42,7 @@ struct CUgraphNode_st {
   CUgraph graph;
   Work work;
   std::vector<CUgraphNode> behind;
+  bool waits = false; // a kernel that waits for those before it
 };
 struct CUgraph_st {
   std::vector<std::unique_ptr<CUgraphNode_st>> nodes;
@@ -59,6 +60,7 @@ struct CUfunc_st {
   std::string name;
   size_t arguments;               // of 8 bytes
   size_t code;                    // a hash: one name may be in several
+  bool waits = false;             // for the kernels before it
   unsigned mostShared = 48 << 10; // bytes that a launch may ask for
 };
 struct CUevent_st {
@@ -181,6 +183,7 @@ CUfunc_st *functionOf(const std::string &code, std::map<std::string, CUfunc_st> 
   if (at == code.npos)
     return nullptr;
   CUfunc_st function{name, 0, std::hash<std::string>()(code)};
+  function.waits = code.find("griddepcontrol.wait") != code.npos;
   const size_t end = code.find(')', at);
   for (size_t from = at; (from = code.find(".param ", from)) < end; ++from)
     ++function.arguments;
@@ -200,7 +203,7 @@ void happen(const Work &work) {
 }
 
 CUgraphNode add(CUgraph graph, const CUgraphNode *behind, size_t count, Work work) {
-  graph->nodes.push_back(std::make_unique<CUgraphNode_st>(CUgraphNode_st{graph, std::move(work), {}}));
+  graph->nodes.push_back(std::make_unique<CUgraphNode_st>(CUgraphNode_st{graph, std::move(work), {}, false}));
   graph->nodes.back()->behind.assign(behind, behind + count);
   return graph->nodes.back().get();
 }
@@ -689,6 +692,21 @@ CUresult cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNod
     return CUDA_ERROR_INVALID_VALUE;
   *node = add(graph, behind, count,
               kernel(what->func, what->gridDimX, what->blockDimX, what->sharedMemBytes, what->kernelParams));
+  (*node)->waits = what->func->waits;
+  return CUDA_SUCCESS;
+}
+// Only between kernels may an edge be programmatic, and only one that waits is right behind it.
+CUresult cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                                const CUgraphEdgeData *edge, size_t count) {
+  ENTER("cuGraphAddDependencies_v2", "");
+  for (size_t i = 0; i < count; ++i) {
+    const bool isProgrammatic = edge[i].type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+    if (from[i]->graph != graph || to[i]->graph != graph ||
+        isProgrammatic != (edge[i].from_port == CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC) ||
+        (isProgrammatic && (from[i]->work.kind != Work::Kernel || !to[i]->waits)))
+      return CUDA_ERROR_INVALID_VALUE;
+    to[i]->behind.push_back(from[i]);
+  }
   return CUDA_SUCCESS;
 }
 CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *behind, size_t count,

@@ -160,6 +160,8 @@ protected:
                                                        // neighbour
   std::map<std::pair<ExprId, TupleId>, Value> running; // cumulative sum or product so far
   int currentPass = 0;
+  bool inputsStay = true;       // as they are from the kernel's beginning on
+  std::string tables = "table"; // how the names of constants in memory begin
 };
 
 } // namespace mortise::codegen

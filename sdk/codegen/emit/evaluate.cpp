@@ -115,7 +115,7 @@ Value Emitter::compute(ExprId id, TupleId at, GuardId guard) {
 
 Value Emitter::readRaw(uint32_t slot, int32_t dtype, IndexId address, GuardId guard) {
   Read read{slot, dtype, address, guard, {}};
-  Value raw = loadRaw(inputs[slot], dtype, address, guard, !plan.isPut(), &read.loads);
+  Value raw = loadRaw(inputs[slot], dtype, address, guard, inputsStay && !plan.isPut(), &read.loads);
   reads.push_back(std::move(read));
   return raw;
 }
@@ -183,7 +183,7 @@ Value Emitter::constantValue(const Expr &expr, TupleId at, GuardId guard) {
     }
   }
   // Other constants become a table in the module.
-  std::string name = "table" + std::to_string(&expr - plan.dag.exprs.data());
+  std::string name = tables + std::to_string(&expr - plan.dag.exprs.data());
   if (!module.lookupSymbol(name)) {
     OpBuilder::InsertionGuard keep(b);
     b.setInsertionPointToStart(module.getBody());

@@ -8,29 +8,106 @@ namespace mortise::codegen {
 using namespace mlir;
 using I = arith::CmpIPredicate;
 
+static LLVM::LLVMFuncOp makeFunction(ModuleOp module, Code &c, StringRef name, size_t pointers, size_t numbers) {
+  Type pointerType = LLVM::LLVMPointerType::get(c.b.getContext());
+  SmallVector<Type> types(pointers, pointerType);
+  types.append(numbers, c.b.getI64Type());
+  c.b.setInsertionPointToEnd(module.getBody());
+  auto function = LLVM::LLVMFuncOp::create(
+      c.b, c.loc, name, LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(c.b.getContext()), types));
+  c.b.setInsertionPointToStart(function.addEntryBlock(c.b));
+  return function;
+}
+
 EmittedSimtKernel SimtKernel::emit(StringRef name) {
-  Type pointerType = LLVM::LLVMPointerType::get(b.getContext()), i32 = b.getI32Type(), i64 = b.getI64Type();
-  entry = name.str();
-  c.isNarrow =
-      llvm::all_of(plan.roots, [&](const Root &root) { return isNarrowFloat(plan.dag.exprs[root.expr].dtype); });
   const size_t tensors = inputCount() + plan.roots.size();
-  SmallVector<Type> types(tensors + (role == Role::Whole ? 0 : 1), pointerType);
-  types.append(plan.dag.usedSymbols.size(), i64);
-  b.setInsertionPointToEnd(module.getBody());
-  auto function = LLVM::LLVMFuncOp::create(b, c.loc, name,
-                                           LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), types));
+  auto function =
+      makeFunction(module, c, name, tensors + (role == Role::Whole ? 0 : 1), plan.dag.usedSymbols.size());
   machine.makeKernel(function, simt.threads(), simt.resident);
-  Block *start = function.addEntryBlock(b);
-  b.setInsertionPointToStart(start);
-  for (BlockArgument argument : start->getArguments()) {
+  SimtArguments arguments;
+  for (BlockArgument argument : function.getArguments()) {
     const size_t number = argument.getArgNumber();
     if (number < tensors)
-      (number < inputCount() ? inputs : outputs).push_back(argument);
-    else if (number < types.size() - plan.dag.usedSymbols.size())
-      scratch = argument;
+      (number < inputCount() ? arguments.inputs : arguments.outputs).push_back(argument);
+    else if (number < function.getNumArguments() - plan.dag.usedSymbols.size())
+      arguments.scratch = argument;
     else
-      symbols.push_back(argument);
+      arguments.symbols.push_back(argument);
   }
+  arguments.block = machine.block(c);
+  if (overlaps())
+    machine.awaitKernels(c);
+  EmittedSimtKernel kernel = emitBody(name, std::move(arguments));
+  LLVM::ReturnOp::create(b, c.loc, ValueRange());
+  return kernel;
+}
+
+EmittedSimtKernel emitBundle(ArrayRef<std::unique_ptr<SimtKernel>> bodies, StringRef name, ArrayRef<uint32_t> symbols,
+                             const SimtMachine &machine, ModuleOp module, Code &c) {
+  size_t inputs = 0, outputs = 0;
+  for (const auto &body : bodies)
+    inputs += body->inputCount(), outputs += body->loops().roots.size();
+  auto function = makeFunction(module, c, name, inputs + outputs, symbols.size());
+  unsigned resident = bodies[0]->ofUnits().resident;
+  for (const auto &body : bodies)
+    resident = std::min(resident, body->ofUnits().resident);
+  machine.makeKernel(function, bodies[0]->ofUnits().threads(), resident);
+  const auto symbol = [&](uint32_t number) -> Value {
+    return function.getArgument(inputs + outputs + (llvm::lower_bound(symbols, number) - symbols.begin()));
+  };
+  EmittedSimtKernel bundle;
+  Value block = machine.block(c);
+  bundle.awaits = llvm::all_of(bodies, [](const auto &body) { return body->overlaps(); });
+  if (bundle.awaits)
+    machine.awaitKernels(c);
+  size_t input = 0, output = inputs, number = 0;
+  for (const auto &body : bodies) {
+    SimtArguments arguments;
+    const size_t firstInput = input;
+    for (size_t i = 0; i < body->inputCount(); ++i)
+      arguments.inputs.push_back(function.getArgument(input++));
+    for (size_t i = 0; i < body->loops().roots.size(); ++i)
+      arguments.outputs.push_back(function.getArgument(output++));
+    for (const uint32_t used : body->loops().dag.usedSymbols)
+      arguments.symbols.push_back(symbol(used));
+    arguments.block = block;
+    Value count = body->countOfBlocks(arguments);
+    auto branch = scf::IfOp::create(c.b, c.loc, c.compareI(I::ult, block, count), /*withElseRegion=*/true);
+    c.b.setInsertionPointToStart(branch.thenBlock());
+    EmittedSimtKernel emitted = body->emitBody((name + "_" + std::to_string(number++)).str(), std::move(arguments));
+    bundle.usesAlignment |= emitted.usesAlignment;
+    for (std::vector<uint32_t> &over : emitted.over) {
+      for (uint32_t &each : over)
+        each += static_cast<uint32_t>(firstInput);
+      bundle.over.push_back(std::move(over));
+    }
+    c.b.setInsertionPointToStart(branch.elseBlock());
+    block = c.subI(block, count);
+  }
+  c.b.setInsertionPointToEnd(&function.getBody().front());
+  LLVM::ReturnOp::create(c.b, c.loc, ValueRange());
+  return bundle;
+}
+
+// Before the body is emitted.
+Value SimtKernel::countOfBlocks(const SimtArguments &arguments) {
+  symbols = arguments.symbols;
+  scopes.push_back({0});
+  Value count = c.resizeInt(extent(simt.blocks()), b.getI32Type(), true);
+  scopes.clear();
+  extents.clear(); // those of the body stand in the body
+  return count;
+}
+
+EmittedSimtKernel SimtKernel::emitBody(StringRef name, SimtArguments arguments) {
+  Type i32 = b.getI32Type(), i64 = b.getI64Type();
+  entry = name.str();
+  tables = entry + "_table";
+  inputsStay = !overlaps(); // what is read before the kernels are awaited may be old
+  c.isNarrow =
+      llvm::all_of(plan.roots, [&](const Root &root) { return isNarrowFloat(plan.dag.exprs[root.expr].dtype); });
+  inputs = std::move(arguments.inputs), outputs = std::move(arguments.outputs);
+  symbols = std::move(arguments.symbols), scratch = arguments.scratch;
   scopes.push_back({0});
 
   // The fastest number is the one whose neighbours touch neighbouring memory: the member's where the team shares a row,
@@ -44,10 +121,15 @@ EmittedSimtKernel SimtKernel::emit(StringRef name) {
   member = simt.team == 1 ? c.integer(i32, 0) : memberFirst ? lowBits(simt.team) : highBits(simt.teams);
   team = simt.teams == 1 ? c.integer(i32, 0) : memberFirst ? highBits(simt.team) : lowBits(simt.teams);
 
+  if (simt.results() > 1) {
+    Value lane = lowBits(std::min(simt.team, machine.subgroup()));
+    resultNumber = c.two<arith::MinUIOp>(lane, c.integer(i32, simt.results() - 1));
+  }
+
   // A grid has less than 2^31 blocks, so that the number of a unit fits i32 only where the units do.
   const bool narrow = isNarrow(simt.units);
   Type number = narrow ? i32 : i64;
-  Value block = machine.block(c);
+  Value block = arguments.block;
   if (role == Role::Parts) {
     Value size = c.resizeInt(positive(simt.blocks()), i32, true);
     part = c.resizeInt(c.two<arith::DivUIOp>(block, size), i64, false);
@@ -80,8 +162,7 @@ EmittedSimtKernel SimtKernel::emit(StringRef name) {
   } else {
     onlyIf(c.compareI(I::ult, unit, count), [&] { body(unit); });
   }
-  LLVM::ReturnOp::create(b, c.loc, ValueRange());
-  return {sharedBytes, usesAlignment, writableInputs(/*rows=*/false)};
+  return {sharedBytes, usesAlignment, overlaps(), writableInputs(/*rows=*/false)};
 }
 
 // Splits a number into the counters of loops, and makes them known in the innermost scope.
@@ -107,9 +188,48 @@ void SimtKernel::enterUnit(Value unit) {
     if (loop.inside)
       continue;
     const bool lanes = i + 1 == simt.loops.size() && simt.laneLoop;
-    digits.push_back({&loop, lanes ? floorDiv(loop.extent, simt.lanes) : loop.extent, lanes ? int64_t(simt.lanes) : 1});
+    const int64_t step = lanes ? simt.lanes : simt.countOf(i);
+    digits.push_back({&loop, floorDiv(loop.extent, Dim(step)), step});
   }
   setCounters(unit, digits);
+  for (const SimtSchedule::Neighbours &each : simt.together) { // whose counter differs from result to result
+    const ScheduledLoop &loop = simt.loops[each.loop];
+    firstResult.push_back(counters[loop.number]);
+    scopes.back().loops &= ~loop.members;
+    result.loops |= loop.members;
+  }
+  result.loops |= scopes.back().loops;
+}
+
+// Runs the body in a scope that knows the counters of a result of the unit.
+void SimtKernel::forResult(unsigned number, llvm::function_ref<void()> body) {
+  if (simt.together.empty())
+    return body();
+  scopes.back().next = nullptr;
+  scopes.push_back({scopes.back().loops | result.loops});
+  for (const auto &[each, first] : llvm::zip(simt.together, firstResult)) {
+    setCounter(simt.loops[each.loop], c.addI(first, c.i64(number % each.count)));
+    number /= each.count;
+  }
+  body();
+  scopes.pop_back();
+}
+
+// Likewise, of this thread's result. What one body has found out of it, the next one knows.
+void SimtKernel::inResult(llvm::function_ref<void()> body) {
+  if (simt.together.empty())
+    return body();
+  scopes.back().next = nullptr;
+  scopes.push_back(std::move(result));
+  Value number = c.resizeInt(resultNumber, b.getI64Type(), false);
+  for (const auto &[each, first] : llvm::zip(simt.together, firstResult)) {
+    Value count = c.i64(each.count);
+    setCounter(simt.loops[each.loop], c.addI(first, c.two<arith::RemUIOp>(number, count)));
+    number = c.two<arith::DivUIOp>(number, count);
+  }
+  body();
+  result = std::move(scopes.back());
+  scopes.pop_back();
 }
 
 Value SimtKernel::symbol(uint32_t number) {
@@ -178,6 +298,17 @@ Emitter::Carried SimtKernel::neutrals(ArrayRef<const Reduction *> all, bool vect
   for (const Reduction *reduction : all)
     values.append(initial(*reduction, vectors));
   return values;
+}
+
+// The lanes of the results of several reductions, one behind the other.
+Emitter::Carried SimtKernel::acrossAll(ArrayRef<const Reduction *> all, Carried parts) {
+  Carried result;
+  for (const Reduction *reduction : all) {
+    const size_t from = result.size();
+    result.append(across(plan.dag.exprs[reduction->expr],
+                         Carried(parts.begin() + from, parts.begin() + from + valuesOf(*reduction))));
+  }
+  return result;
 }
 
 // Of the results of several reductions, one behind the other.
@@ -279,7 +410,9 @@ void SimtKernel::storePass(int number) {
   }
   const bool any = llvm::any_of(plan.roots, [](const Root &root) { return root.row; });
   if (any && simt.team > 1)
-    onlyIf(c.compareI(I::eq, member, c.integer(b.getI32Type(), 0)), [&] { storeRows(); });
+    onlyIf(c.compareI(I::ult, member, c.integer(b.getI32Type(), simt.results())), [&] {
+      inResult([&] { storeRows(); });
+    });
   else
     storeRows();
 }
@@ -290,53 +423,58 @@ size_t SimtKernel::valuesOf(const Reduction &reduction) const {
 
 void SimtKernel::setResult(const Reduction &reduction, const Carried &total) {
   const bool arg = isArg(plan.dag.exprs[reduction.expr].op);
-  scopes[rowScope].values[{reduction.expr, {reduction.at, 0}}] =
-      arg ? c.resizeInt(total[1], b.getI64Type(), true) : total[0];
+  Scope &scope = simt.together.empty() ? scopes[rowScope] : result;
+  scope.values[{reduction.expr, {reduction.at, 0}}] = arg ? c.resizeInt(total[1], b.getI64Type(), true) : total[0];
 }
 
 // Of a partial result in scratch memory.
 static unsigned partAlignment(Type type) { return std::min(16U, bytesOf(type)); }
 
 void SimtKernel::reducePass(ArrayRef<const Reduction *> all, int number, Value unit) {
+  SmallVector<const Reduction *> ofUnit;
+  for (unsigned i = 0; i < simt.results(); ++i)
+    ofUnit.append(all.begin(), all.end());
   const auto accumulateStep = [&](Carried &sums) {
     size_t at = 0;
-    for (const Reduction *reduction : all) {
-      const size_t size = valuesOf(*reduction);
-      Carried before(sums.begin() + at, sums.begin() + at + size);
-      Carried next = startsSum ? first(*reduction) : accumulate(*reduction, before);
-      for (size_t i = 0; i < size; ++i)
-        sums[at + i] = active ? c.select(active, next[i], before[i]) : next[i];
-      at += size;
-    }
+    const auto accumulateResult = [&] {
+      for (const Reduction *reduction : all) {
+        const size_t size = valuesOf(*reduction);
+        Carried before(sums.begin() + at, sums.begin() + at + size);
+        Carried next = startsSum ? first(*reduction) : accumulate(*reduction, before);
+        for (size_t i = 0; i < size; ++i)
+          sums[at + i] = active ? c.select(active, next[i], before[i]) : next[i];
+        at += size;
+      }
+    };
+    for (unsigned i = 0; i < simt.results(); ++i)
+      forResult(i, accumulateResult);
     keep(number);
   };
-  Carried carried = neutrals(all, true), onEdges = neutrals(all, false);
-  reducing = all;
-  forVectors(carried, accumulateStep);
+  Carried totals = neutrals(ofUnit, true), onEdges = neutrals(ofUnit, false);
+  reducing = ofUnit;
+  forVectors(totals, accumulateStep);
   onEdge([&] { accumulateStep(onEdges); });
   reducing = {};
+  if (simt.laneInside && simt.lanes > 1)
+    totals = acrossAll(ofUnit, totals);
+  if (simt.peeled)
+    totals = combineAll(ofUnit, totals, onEdges);
+  if (simt.team > 1)
+    totals = combineTeam(ofUnit, totals);
   size_t at = 0;
-  for (const Reduction *reduction : all) {
-    const Expr &expr = plan.dag.exprs[reduction->expr];
-    const size_t size = valuesOf(*reduction);
-    Carried total(carried.begin() + at, carried.begin() + at + size);
-    if (simt.laneInside && simt.lanes > 1)
-      total = across(expr, total);
-    if (simt.peeled)
-      total = combine(expr, total, Carried(onEdges.begin() + at, onEdges.begin() + at + size));
-    if (simt.team > 1)
-      total = combineTeam(expr, total);
+  for (const Reduction *reduction : all) { // of this thread's result
+    const Carried total(totals.begin() + at, totals.begin() + at + valuesOf(*reduction));
     if (role == Role::Whole)
       setResult(*reduction, total);
     else
       onlyIf(c.compareI(I::eq, member, c.integer(b.getI32Type(), 0)), [&] {
-        for (size_t i = 0; i < size; ++i) {
+        for (size_t i = 0; i < total.size(); ++i) {
           Value stored = inScratch(total[i]);
           LLVM::StoreOp::create(b, c.loc, stored, partPlace(at + i, stored.getType(), part, unit),
                                 partAlignment(stored.getType()));
         }
       });
-    at += size;
+    at += total.size();
   }
 }
 
@@ -366,9 +504,8 @@ void SimtKernel::combineParts(Value unit) {
   size_t at = 0;
   Value mine = c.resizeInt(member, b.getI64Type(), false);
   for (const Reduction &reduction : plan.reductions) {
-    const Expr &expr = plan.dag.exprs[reduction.expr];
     const Carried like = initial(reduction, false);
-    Carried total = combinePairs(expr, 0, (simt.parts + simt.team - 1) / simt.team, [&](unsigned number) {
+    Carried total = combinePairs(&reduction, 0, (simt.parts + simt.team - 1) / simt.team, [&](unsigned number) {
       Value which = c.addI(mine, c.i64(int64_t(number) * simt.team)), isOne;
       if ((number + 1) * simt.team > simt.parts) {
         isOne = c.compareI(I::slt, which, c.i64(simt.parts));
@@ -384,7 +521,7 @@ void SimtKernel::combineParts(Value unit) {
       return part;
     });
     if (simt.team > 1)
-      total = combineTeam(expr, total);
+      total = combineTeam(&reduction, total);
     setResult(reduction, total);
     at += like.size();
   }
@@ -393,12 +530,12 @@ void SimtKernel::combineParts(Value unit) {
 }
 
 // Partial results first, first + 1, ... : neighbours first, which loses fewer digits than one after the other.
-Emitter::Carried SimtKernel::combinePairs(const Expr &expr, unsigned first, unsigned count,
+Emitter::Carried SimtKernel::combinePairs(Reductions all, unsigned first, unsigned count,
                                           llvm::function_ref<Carried(unsigned)> part) {
   if (count == 1)
     return part(first);
-  Carried low = combinePairs(expr, first, count / 2, part);
-  return combine(expr, low, combinePairs(expr, first + count / 2, count - count / 2, part));
+  Carried low = combinePairs(all, first, count / 2, part);
+  return combineAll(all, low, combinePairs(all, first + count / 2, count - count / 2, part));
 }
 
 // The value that the thread with another number holds. Exchanges move 32 bits.
@@ -438,7 +575,7 @@ Value SimtKernel::shared(Type type, size_t count) {
 
 // Combines the `count` partial results of a team in pairs. This thread's is number `mine`. Result
 // number n of a team lies at n * side + at. Every array is used once, so that one barrier suffices.
-Emitter::Carried SimtKernel::combineShared(const Expr &expr, Carried parts, unsigned count, Value mine, unsigned side,
+Emitter::Carried SimtKernel::combineShared(Reductions all, Carried parts, unsigned count, Value mine, unsigned side,
                                            Value at) {
   Type i32 = b.getI32Type();
   SmallVector<Value> arrays;
@@ -449,13 +586,13 @@ Emitter::Carried SimtKernel::combineShared(const Expr &expr, Carried parts, unsi
   SmallVector<Type> types;
   for (Value part : parts) {
     types.push_back(inScratchType(part.getType()));
-    arrays.push_back(shared(types.back(), size_t(count) * simt.teams));
+    arrays.push_back(shared(types.back(), size_t(count) * simt.teams * simt.results()));
   }
   for (size_t i = 0; i < parts.size(); ++i) {
     LLVM::StoreOp::create(b, c.loc, inScratch(parts[i]), place(arrays[i], types[i], mine));
   }
   machine.barrier(c);
-  return combinePairs(expr, 0, count, [&](unsigned number) {
+  return combinePairs(all, 0, count, [&](unsigned number) {
     Carried part;
     for (size_t i = 0; i < parts.size(); ++i) {
       Value read = LLVM::LoadOp::create(b, c.loc, types[i], place(arrays[i], types[i], c.integer(i32, number)));
@@ -465,28 +602,53 @@ Emitter::Carried SimtKernel::combineShared(const Expr &expr, Carried parts, unsi
   });
 }
 
-Emitter::Carried SimtKernel::combineTeam(const Expr &expr, Carried parts) {
+// Of two NaN each thread may have kept its own, where hardware keeps their bits.
+void SimtKernel::quietNan(Reductions all, Carried &parts) {
+  size_t at = 0;
+  for (const Reduction *reduction : all) {
+    const Expr &expr = plan.dag.exprs[reduction->expr];
+    Value &part = parts[at];
+    if (isFloat(plan.dag.exprs[expr.operands[0]].dtype) && !isArg(expr.op))
+      part = c.select(c.isNan(part), c.constant(part.getType(), std::numeric_limits<double>::quiet_NaN()), part);
+    at += valuesOf(*reduction);
+  }
+}
+
+// Of those of a unit, this thread's.
+Emitter::Carried SimtKernel::ownResult(Reductions all, const Carried &totals) {
+  const size_t size = totals.size() / simt.results();
+  Carried own(totals.begin(), totals.begin() + size);
+  for (unsigned number = 1; number < simt.results(); ++number) {
+    Value isOwn = c.compareI(I::eq, resultNumber, c.integer(b.getI32Type(), number));
+    for (size_t i = 0; i < size; ++i)
+      own[i] = c.select(isOwn, totals[number * size + i], own[i]);
+  }
+  quietNan(all.take_front(all.size() / simt.results()), own);
+  return own;
+}
+
+// Of all results of a unit. Returns what this thread's result comes to (resultNumber).
+Emitter::Carried SimtKernel::combineTeam(Reductions all, Carried parts) {
   Type i32 = b.getI32Type();
   if (!simt.laneInside)
-    return combineShared(expr, parts, simt.team, member, simt.teams, team);
+    return combineShared(all, parts, simt.team, member, simt.teams, team);
   const unsigned near = std::min(simt.team, machine.subgroup());
   for (unsigned mask = near / 2; mask >= 1; mask /= 2) {
     Carried other;
     for (Value part : parts)
       other.push_back(exchange(part, mask));
-    parts = combine(expr, parts, other);
+    parts = combineAll(all, parts, other);
   }
-  // Of two NaN each thread may have kept its own, where hardware keeps their bits.
-  if (isFloat(plan.dag.exprs[expr.operands[0]].dtype) && !isArg(expr.op))
-    parts[0] =
-        c.select(c.isNan(parts[0]), c.constant(parts[0].getType(), std::numeric_limits<double>::quiet_NaN()), parts[0]);
+  parts = ownResult(all, parts);
   if (simt.team == near)
     return parts;
-  // The threads of a subgroup hold, and store, the same.
+  // The threads of a subgroup hold, and store, the same, or one of its results each.
   Value mine = arith::ShRUIOp::create(b, c.loc, member, c.integer(i32, llvm::Log2_32(near)));
-  const unsigned subgroups = simt.team / near;
-  Value first = c.mulI(team, c.integer(i32, subgroups)); // of the team
-  return combineShared(expr, parts, subgroups, mine, 1, first);
+  const unsigned subgroups = simt.team / near, results = simt.results();
+  Value first = c.mulI(team, c.integer(i32, subgroups * results)); // of the team
+  if (results > 1)
+    first = c.addI(first, resultNumber);
+  return combineShared(all.take_front(all.size() / results), parts, subgroups, mine, results, first);
 }
 
 } // namespace mortise::codegen

@@ -23,6 +23,10 @@ public:
   // Whether a launch has to ask for the memory of rows (SimtLaunch::sharedBytes), since code declares less than a block
   // may have.
   virtual bool launchesRows() const { return false; }
+  // Whether a kernel may begin while the one before it ends: awaitKernels lets the next one begin, and ends when all before
+  // this one have ended.
+  virtual bool overlapsKernels() const { return false; }
+  virtual void awaitKernels(Code &) const { llvm_unreachable("a machine whose kernels do not overlap"); }
   // Has 16 bytes copied into the block's memory, both addresses multiples of 16, while the thread goes on; awaitCopies
   // ends when all that the thread has asked for are done. Only where copiesAside.
   virtual bool copiesAside() const { return false; }
@@ -48,9 +52,17 @@ inline unsigned bytesOf(Type type) {
 Value sharedArray(mlir::ModuleOp module, Code &c, const SimtMachine &machine, const std::string &name, Type type,
                   size_t count);
 
+// What a kernel's body is given.
+struct SimtArguments {
+  std::vector<Value> inputs, outputs;
+  std::vector<Value> symbols; // of Dag::usedSymbols
+  Value scratch, block;       // the number of the block, among those of the body: i32
+};
+
 struct EmittedSimtKernel {
   unsigned sharedBytes = 0;   // SimtLaunch::sharedBytes
   bool usesAlignment = false; // some access counts on addresses that are multiples of `alignment`
+  bool awaits = false;        // SimtLaunch::awaits
   std::vector<std::vector<uint32_t>> over;
 };
 
@@ -67,6 +79,13 @@ public:
   // The arguments are the addresses of the inputs, of the outputs and, except for `Whole`, of the scratch memory, then
   // the values of Dag::usedSymbols.
   EmittedSimtKernel emit(llvm::StringRef name);
+  // Only what the kernel does, at the builder's place. `name`: of what it declares.
+  EmittedSimtKernel emitBody(llvm::StringRef name, SimtArguments arguments);
+  bool overlaps() const { return simt.isShort && machine.overlapsKernels(); }
+  Value countOfBlocks(const SimtArguments &arguments); // i32; before the body is emitted
+  using Emitter::inputCount;
+  const LoopPlan &loops() const { return plan; }
+  const SimtSchedule &ofUnits() const { return simt; }
 
 private:
   Value symbol(uint32_t number) override;
@@ -107,6 +126,9 @@ private:
   void combineParts(Value unit);
   Carried neutrals(llvm::ArrayRef<const Reduction *> all, bool vectors);
   Carried combineAll(llvm::ArrayRef<const Reduction *> all, Carried x, Carried y);
+  Carried acrossAll(llvm::ArrayRef<const Reduction *> all, Carried parts);
+  void forResult(unsigned number, llvm::function_ref<void()> body);
+  void inResult(llvm::function_ref<void()> body);
   Value partPlace(size_t value, Type type, Value part, Value unit);
   Type inScratchType(Type type);
   Value inScratch(Value value);
@@ -116,9 +138,13 @@ private:
   void setResult(const Reduction &reduction, const Carried &total);
   void storePass(int pass);
   void keep(int pass);
-  Carried combineTeam(const Expr &expr, Carried parts);
-  Carried combineShared(const Expr &expr, Carried parts, unsigned count, Value mine, unsigned side, Value at);
-  Carried combinePairs(const Expr &expr, unsigned first, unsigned count, llvm::function_ref<Carried(unsigned)> part);
+  using Reductions = llvm::ArrayRef<const Reduction *>; // whose results lie one behind the other
+  Carried combineTeam(Reductions all, Carried parts);
+  Carried combineShared(Reductions all, Carried parts, unsigned count, Value mine, unsigned side, Value at);
+  Carried combinePairs(Reductions all, unsigned first, unsigned count, llvm::function_ref<Carried(unsigned)> part);
+  Carried ownResult(Reductions all, const Carried &totals);
+  void quietNan(Reductions all, Carried &parts);
+  void readAhead(ExprId expr, TupleId at, GuardId guard);
   Value exchange(Value part, unsigned mask);
   Value shared(Type type, size_t count);
 
@@ -152,11 +178,21 @@ private:
   std::vector<std::pair<Reread, KeptRow>> keptReads;
   std::map<const Cached *, KeptRow> keptValues;
   bool isInCopy = false;
+  // SimtSchedule::together: the counters of a unit's first result, the number of this thread's result (i32), and what
+  // is known of it.
+  std::vector<Value> firstResult;
+  Value resultNumber;
+  Scope result;
   unsigned sharedBytes = 0;
   llvm::ArrayRef<const Reduction *> reducing; // of the pass at hand
   bool startsSum = false;                     // a step has nothing to add to
   Value active;                               // whether the vector at hand is inside the row; null where it always is
   size_t sharedArrays = 0;
 };
+
+// One kernel for several bodies: each has blocks of its own, one behind the other. They have equally many threads, no
+// parts, and their rows need no memory of the block. Addresses come as of one kernel: all inputs, then all outputs.
+EmittedSimtKernel emitBundle(llvm::ArrayRef<std::unique_ptr<SimtKernel>> bodies, llvm::StringRef name,
+                             llvm::ArrayRef<uint32_t> symbols, const SimtMachine &machine, mlir::ModuleOp module, Code &c);
 
 } // namespace mortise::codegen

@@ -16,6 +16,11 @@ void SimtKernel::row(Value unit) {
     rowCopies.push_back(copyOf(i));
   if (simt.keepsRow)
     fetchRow();
+  if (plan.product && role == Role::Whole)
+    inResult([&] {
+      for (const Root &root : plan.roots)
+        readAhead(root.expr, root.at, 0);
+    });
   for (int number = 0; number < plan.passes; ++number) {
     currentPass = number;
     if (number + 1 == plan.passes) {
@@ -30,6 +35,20 @@ void SimtKernel::row(Value unit) {
     }
   }
   currentPass = 0;
+}
+
+// What follows a product reads its operands beside those of the sum, not behind the last barrier, where the whole device
+// may wait for them.
+void SimtKernel::readAhead(ExprId id, TupleId at, GuardId guard) {
+  const std::vector<IndexId> indices = plan.space.tuple(at);
+  if (guard || llvm::any_of(indices, [&](IndexId index) { return plan.space.reductions(index); }))
+    return;
+  if (plan.dag.exprs[id].op == Op::Input) {
+    value(id, at, guard);
+    return;
+  }
+  for (const Access &access : plan.accesses(id, at, guard)) // reductions have none
+    readAhead(access.expr, access.at, access.guard);
 }
 
 // Of this thread's vectors of the row.

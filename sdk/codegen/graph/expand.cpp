@@ -248,7 +248,10 @@ ExprId Expansion::product(const std::vector<int64_t> &lhsBatch, const std::vecto
   placeRest(rhs, rhsAxes, rhsSummed);
   if (last)
     placeSummed();
-  const ExprId products = make(Op::Mul, {broadcast(lhs, dims, lhsAxes), broadcast(rhs, dims, rhsAxes)});
+  // Plugins rewrite products of converted numbers, whose result is wider than its operands.
+  const int32_t dtype = node.results[0]->type->dtype;
+  const ExprId products =
+      make(Op::Mul, {broadcast(keepAs(lhs, dtype), dims, lhsAxes), broadcast(keepAs(rhs, dtype), dims, rhsAxes)});
   if (summed.empty()) // a sum of one term, which begins at +0
     return make(Op::Add, {products, literal(products, 0.0)});
   return reduce(Op::ReduceSum, products, summed);

@@ -25,9 +25,10 @@ bool isHeavy(const MortiseNode &node) {
 }
 
 // Whether the group that has a product computes each of its results once, in its own order, and nothing else that looks
-// at many elements: else tiles would not share what they read.
+// at many elements: else tiles would not share what they read. Products without tiles may be several, if they sum over
+// the same.
 bool suitsProduct(const LoopPlan &plan) {
-  if (plan.scan || plan.isPut() || plan.reductions.size() > 1)
+  if (plan.scan || plan.isPut() || (plan.reductions.size() > 1 && (!plan.product || plan.suitsTiles())))
     return false;
   if (plan.reductions.empty() || // a product that sums nothing, or that has no results
       elementCount(plan.dag.exprs[plan.dag.roots[0]].dims) == Dim(0))
@@ -38,7 +39,9 @@ bool suitsProduct(const LoopPlan &plan) {
     if (!plan.reduced[i])
       kept.push_back(all[i]);
   const bool isRow = std::ranges::all_of(plan.roots, &Root::row) || plan.rowLength == Dim(1);
-  return isRow && plan.space.tuple(plan.reductions[0].at) == kept;
+  return isRow && std::ranges::all_of(plan.reductions, [&](const Reduction &reduction) {
+           return plan.space.tuple(reduction.at) == kept;
+         });
 }
 
 GroupKind kindOf(const LoopPlan &plan) {
@@ -84,6 +87,7 @@ private:
   uint32_t furthest(uint32_t first, uint32_t node) const;
   bool reaches(uint32_t value, uint32_t group);
   bool feedsProduct(const PendingGroup &group, uint32_t node) const;
+  bool endsHeavy(uint32_t node) const;
   Result<const PlanFacts *> planFacts(const Group &group);
   std::optional<double> price(const PendingGroup &group);
   Group describe(const PendingGroup &building) const;
@@ -96,6 +100,11 @@ private:
   }
   double elements(const MortiseValue &value) const {
     return std::max(facts.typical(elementCount(dimsOf(*value.type))), 1.0);
+  }
+  // For which a group computes something: a put computes its updates.
+  double points(const PendingGroup &group) const {
+    const MortiseNode &last = *graph.nodes[*group.nodes.rbegin()];
+    return elements(isOp(last, mortise::Op::Put) ? *last.operands[2] : *graph.values[group.outputs[0]]);
   }
   bool taken(uint32_t node) const { return node < request.taken.size() && request.taken[node]; }
   uint32_t resultOf(uint32_t node) const { return graph.nodes[node]->results[0]->index; }
@@ -364,6 +373,20 @@ bool Fuser::feedsProduct(const PendingGroup &group, uint32_t node) const {
   return false;
 }
 
+// Whether the group that a heavy node will start or join can have this node as well, which alone uses its result.
+bool Fuser::endsHeavy(uint32_t node) const {
+  const MortiseNode &last = *graph.nodes[node];
+  for (size_t i = 0; i < last.operand_count; ++i) {
+    const MortiseValue *operand = last.operands[i];
+    if (!operand || !operand->producer || taken(operand->producer->index) || demanded[operand->index] ||
+        users[operand->index].size() > 1 || elements(*operand) < elements(*last.results[0]))
+      continue;
+    if (isHeavy(*operand->producer) || endsHeavy(operand->producer->index))
+      return true;
+  }
+  return false;
+}
+
 bool Fuser::joinsAsOutput(uint32_t node, uint32_t group) {
   return !groups[group].closed && !feedsProduct(groups[group], node) && !reaches(resultOf(node), group) &&
          fits(groups[group], node, true);
@@ -404,7 +427,7 @@ void Fuser::place(uint32_t n) {
     double own = elements(*node.results[0]);
     bool repeated = false;
     for (uint32_t group : userGroups)
-      repeated |= elements(*graph.values[groups[group].outputs[0]]) >= 4 * own && recomputeCost[n] >= expensiveCost;
+      repeated |= points(groups[group]) >= 4 * own && recomputeCost[n] >= expensiveCost;
     // Tiles of a product compute their factors again and again.
     for (uint32_t group : userGroups)
       repeated |= recomputeCost[n] > cheapCost && feedsProduct(groups[group], n);
@@ -412,7 +435,10 @@ void Fuser::place(uint32_t n) {
     bool conditional = isOp(node, mortise::Op::Pad, mortise::Op::Concatenate);
     for (uint32_t group : userGroups)
       repeated |= conditional && !fits(groups[group], n, false);
-    if ((userGroups.size() == 1 && !repeated) || (cheap && !(conditional && repeated))) {
+    // A factor of a product is computed for many results, where it may be the end of another group, computed once.
+    const bool isEnd = endsHeavy(n) && std::ranges::any_of(
+                                           userGroups, [&](uint32_t group) { return feedsProduct(groups[group], n); });
+    if (!isEnd && ((userGroups.size() == 1 && !repeated) || (cheap && !(conditional && repeated)))) {
       groupsOf[n] = userGroups;
       for (uint32_t group : userGroups)
         groups[group].nodes.insert(n);

@@ -34,6 +34,8 @@ static constexpr unsigned bytesInFlight = 128;    // of a thread's loads
 static constexpr unsigned residentThreads = 1024; // of a multiprocessor, where a thread may have 64 registers
 static constexpr double mostUnrolledCost = 512;   // of the code of all steps, in additions
 static constexpr unsigned partsPerThread = 8;
+static constexpr double shortRounds = 4;         // of the device's threads
+static constexpr double mostShortBlocks = 16384; // each costs a nanosecond where kernels overlap
 
 // A team shares a row, so that few rows need not be kept apart.
 FuseTarget simtFuseTarget() { return {4, 1, true}; }
@@ -155,6 +157,40 @@ static void keepRow(const LoopPlan &plan, const SimtTarget &target, SimtSchedule
   schedule.copies = most - most / 4;
 }
 
+static void countUnits(SimtSchedule &schedule) {
+  schedule.units = 1;
+  for (size_t i = 0; i < schedule.loops.size(); ++i)
+    if (const ScheduledLoop &loop = schedule.loops[i]; !loop.inside) {
+      const bool hasLanes = i + 1 == schedule.loops.size() && schedule.laneLoop;
+      schedule.units *= floorDiv(loop.extent, hasLanes ? schedule.lanes : schedule.countOf(i));
+    }
+}
+
+// What is read once for each result of a few is read once for all of them.
+static void takeTogether(const LoopPlan &plan, SimtSchedule &schedule) {
+  const Product &product = *plan.product;
+  uint64_t members = (product.rhsAlongSum ? product.rows : 0) | (product.lhsAlongSum ? product.columns : 0);
+  if (schedule.peeled) // vectors begin elsewhere in each row
+    members &= ~plan.space.loops(*schedule.peeled);
+  for (size_t i = schedule.loops.size(); i-- > 0;) {
+    const std::optional<int64_t> extent = schedule.loops[i].extent.number();
+    if ((schedule.loops[i].members & members) && extent && *extent > 1 &&
+        *extent * schedule.results() <= LoopPlan::mostTogether)
+      schedule.together.push_back({static_cast<int>(i), static_cast<unsigned>(*extent)});
+  }
+  if (schedule.together.empty() || plan.reductions.size() > 1 || schedule.peeled)
+    return;
+  // A pair of what is read once shares what is widened of the others.
+  for (size_t i = schedule.loops.size(); i-- > 0;)
+    if (const ScheduledLoop &loop = schedule.loops[i];
+        (loop.members & (product.rows | product.columns)) && schedule.countOf(i) == 1 &&
+        plan.space.facts.isMultiple(loop.extent, SimtSchedule::pair) && plan.typical(loop.extent) > 0) {
+      schedule.together.push_back({static_cast<int>(i), SimtSchedule::pair});
+      schedule.pairs = true;
+      return;
+    }
+}
+
 // A team shares each row. It is as large as lets every thread have several vectors in flight. Where the innermost loop
 // has too few steps for a subgroup, the team shares the longest one.
 static void scheduleRows(const LoopPlan &plan, const SimtTarget &target, SimtSchedule &schedule) {
@@ -169,11 +205,14 @@ static void scheduleRows(const LoopPlan &plan, const SimtTarget &target, SimtSch
   // Fewer threads than a subgroup, if there are rows for all: they exchange less, and each has more in flight.
   const bool isNarrow = schedule.lanes > 1 && plan.typical(schedule.units) * target.subgroup >= target.deviceThreads;
   const unsigned edge = schedule.peeled ? 2 * schedule.lanes : 1; // its elements have a thread each
-  const unsigned least = std::max(powerOf2(steps, isNarrow ? leastRowThreads : target.subgroup), edge);
+  const unsigned least = std::max({powerOf2(steps, isNarrow ? leastRowThreads : target.subgroup), edge,
+                                   std::bit_ceil(schedule.results())}); // each has a thread that stores it
   const double all = steps * vectorsPerStep;
   // Of vectors a thread has more than three and up to six, so that as few as may be are left out of the last round.
-  const double wanted = schedule.lanes > 1 ? std::bit_floor(static_cast<unsigned>(std::clamp((all - 1) / 3, 1.0, 1e6)))
-                                           : all / (mostValues / 2);
+  const double vectorsLeast = schedule.pairs ? 1.5 : 3; // of each row
+  const double wanted = schedule.lanes > 1
+                            ? std::bit_floor(static_cast<unsigned>(std::clamp((all - 1) / vectorsLeast, 1.0, 1e6)))
+                            : all / (mostValues / 2);
   schedule.team =
       std::max(least, powerOf2(wanted, std::min({rowThreads, target.blockThreads, powerOf2(steps, rowThreads)})));
   // One team's barriers would hold up another.
@@ -184,7 +223,9 @@ static void scheduleRows(const LoopPlan &plan, const SimtTarget &target, SimtSch
     const unsigned most = (schedule.threads() < rowThreads ? mostValuesOfFew : mostValues) / schedule.lanes;
     schedule.isLooped = copies > most;
     schedule.copies = static_cast<unsigned>(copies);
-    if (schedule.isLooped)
+    if (schedule.isLooped && plan.product)
+      schedule.copies = 0; // no other pass needs them
+    else if (schedule.isLooped)
       keepRow(plan, target, schedule, most);
   }
 }
@@ -236,6 +277,8 @@ static void shareUnits(const LoopPlan &plan, const SimtTarget &target, SimtSched
   if (schedule.parts == 1)
     return;
   schedule.copies = 0, schedule.isLooped = true, schedule.keepsRow = schedule.keepsValues = false;
+  schedule.together.clear(), schedule.pairs = false;
+  countUnits(schedule);
   int64_t values = 0;
   for (const Reduction &reduction : plan.reductions)
     values += valuesOf(reduction, plan);
@@ -280,19 +323,14 @@ static void unrollSteps(const LoopPlan &plan, SimtSchedule &schedule) {
     schedule.resident = residentThreads / schedule.threads();
 }
 
-// Vectors of few elements, and what reads its factors once anyway, are left to teams that share rows or columns.
-static constexpr double fewestInTile = 4;
 static constexpr double enoughTiles = 256; // that large tiles should leave
 
 static void scheduleProduct(const LoopPlan &plan, SimtSchedule &schedule) {
-  Dim rows = 1, columns = 1, others = 1;
+  const Dim rows = plan.extentOf(plan.product->rows), columns = plan.extentOf(plan.product->columns);
+  Dim others = 1;
   for (const Loop &loop : plan.loops)
-    if (!loop.reduced)
-      (loop.members & plan.product->rows      ? rows
-       : loop.members & plan.product->columns ? columns
-                                              : others) *= loop.extent;
-  if (plan.typical(rows) < fewestInTile || plan.typical(columns) < fewestInTile)
-    return;
+    if (!loop.reduced && !(loop.members & (plan.product->rows | plan.product->columns)))
+      others *= loop.extent;
   const Expr &factor = plan.dag.exprs[plan.product->lhs];
   const unsigned bytes = registerBytes(factor.dtype);
   ProductTile tile;
@@ -359,14 +397,14 @@ SimtSchedule combineSchedule(const SimtSchedule &schedule, const SimtTarget &tar
   return combine;
 }
 
-SimtSchedule scheduleSimt(const LoopPlan &plan, const SimtTarget &target) {
+static SimtSchedule chooseSchedule(const LoopPlan &plan, const SimtTarget &target) {
   SimtSchedule schedule;
   for (const Loop &loop : plan.loops)
     schedule.loops.push_back({loop, loop.reduced});
-  if (plan.product)
+  if (plan.suitsTiles() && plan.reductions.size() == 1) {
     scheduleProduct(plan, schedule);
-  if (schedule.tile)
     return schedule;
+  }
   const bool inOrder = plan.scan || plan.isPut(); // their innermost loop carries a value or may write twice
   schedule.laneLoop = !plan.loops.empty() && !(inOrder && plan.reducesInnermost());
   schedule.laneInside = schedule.laneLoop && plan.reducesInnermost();
@@ -381,10 +419,9 @@ SimtSchedule scheduleSimt(const LoopPlan &plan, const SimtTarget &target) {
   }
   if (reduces && !schedule.laneInside)
     schedule.lanes = narrowColumns(plan, target, schedule);
-  for (size_t i = 0; i < schedule.loops.size(); ++i)
-    if (const ScheduledLoop &loop = schedule.loops[i]; !loop.inside)
-      schedule.units *=
-          i + 1 == schedule.loops.size() && schedule.laneLoop ? floorDiv(loop.extent, schedule.lanes) : loop.extent;
+  if (schedule.laneInside && plan.product)
+    takeTogether(plan, schedule);
+  countUnits(schedule);
   if (schedule.laneInside)
     scheduleRows(plan, target, schedule);
   else if (reduces)
@@ -400,6 +437,14 @@ SimtSchedule scheduleSimt(const LoopPlan &plan, const SimtTarget &target) {
   };
   schedule.readsOnce =
       reduces && isShareable(plan) && schedule.lanes == widest(plan) && std::ranges::all_of(plan.loads, isOneStep);
+  return schedule;
+}
+
+SimtSchedule scheduleSimt(const LoopPlan &plan, const SimtTarget &target) {
+  SimtSchedule schedule = chooseSchedule(plan, target);
+  const double blocks = plan.typical(schedule.blocks()) * schedule.parts;
+  schedule.isShort = !schedule.readsOnce && blocks <= mostShortBlocks &&
+                     blocks * schedule.threads() <= shortRounds * target.deviceThreads;
   return schedule;
 }
 

@@ -5,6 +5,8 @@
 
 #include "schedule/schedule.hpp"
 
+#include <algorithm>
+
 namespace mortise::codegen {
 
 struct SimtTarget;
@@ -33,6 +35,25 @@ struct SimtSchedule : Schedule {
   bool keepsRow = false;
   bool keepsValues = false;                    // and what it would compute again (LoopPlan::cache)
   static constexpr unsigned fetchedAtOnce = 8; // vectors of a thread
+  // A unit has `count` neighbours along each of these loops, which are not inside: all read the same factor of their
+  // products, and a thread multiplies what it has read with the other factor of each.
+  struct Neighbours {
+    int loop;
+    unsigned count; // divides the loop's extent
+  };
+  std::vector<Neighbours> together;
+  static constexpr unsigned pair = 2;
+  bool pairs = false; // the last ones are a pair of those that are read once
+  unsigned results() const { // of a unit, for each reduction
+    unsigned all = 1;
+    for (const Neighbours &each : together)
+      all *= each.count;
+    return all;
+  }
+  unsigned countOf(size_t loop) const {
+    const auto found = std::ranges::find(together, static_cast<int>(loop), &Neighbours::loop);
+    return found == together.end() ? 1 : found->count;
+  }
   // Set where rows begin and end anywhere between aligned vectors: the lane loop is peeled. Its vectors begin where
   // this address is a multiple of the lanes; the elements in front of them and behind are one for a thread.
   std::optional<IndexId> peeled;
@@ -52,6 +73,7 @@ struct SimtSchedule : Schedule {
   unsigned resident = 0;
   Dim scratchBytes = 0;   // of all partial results
   bool readsOnce = false; // nothing is read again, by no thread: caches need not have it
+  bool isShort = false;   // the kernel, so that it pays if its start overlaps the end of the one before it
   // A unit is a tile of a product. Tiles follow each other along the columns, then along the rows.
   std::optional<ProductTile> tile;
 

@@ -110,15 +110,10 @@ void LoopPlan::findRereads() {
   }
 }
 
-// Of plans that do nothing but sum products and compute something of each sum.
-void LoopPlan::findProduct() {
-  if (reductions.size() != 1 || passes != 2 || scan || isPut() || !cache.empty() ||
-      !std::ranges::all_of(roots, &Root::row))
-    return;
-  const Reduction &sum = reductions[0];
+std::optional<Product> LoopPlan::productOf(const Reduction &sum) {
   const Expr &products = dag.exprs[dag.exprs[sum.expr].operands[0]];
   if (dag.exprs[sum.expr].op != Op::ReduceSum || products.op != Op::Mul)
-    return;
+    return {};
   Product found{products.operands[0], products.operands[1]};
   Reads lhs, rhs;
   collectReads(found.lhs, sum.operandAt, 0, lhs);
@@ -130,7 +125,7 @@ void LoopPlan::findProduct() {
   };
   const Loop *const kept = innermost(false), *const summed = innermost(true);
   if (!kept || !summed)
-    return;
+    return {};
   if (lhs.loops & ~rhs.loops & kept->members) { // the product of two numbers is that of the two in the other order
     std::swap(found.lhs, found.rhs);
     std::swap(lhs, rhs);
@@ -148,12 +143,46 @@ void LoopPlan::findProduct() {
            std::ranges::none_of(loops, [&](const Loop &loop) { return (loop.members & own) && goes(loop); });
   };
   found.lhsAlongSum = isAlongSum(lhs, found.rows), found.rhsAlongSum = isAlongSum(rhs, found.columns);
-  if (found.rows && found.columns)
-    product = found;
+  return found.columns ? std::optional(found) : std::nullopt;
+}
+
+// Of plans that do nothing but sum products and compute something of the sums.
+void LoopPlan::findProduct() {
+  if (passes != 2 || scan || isPut() || !cache.empty() || !std::ranges::all_of(roots, &Root::row))
+    return;
+  std::optional<Product> first;
+  for (const Reduction &sum : std::vector<Reduction>(reductions)) {
+    const std::optional<Product> found = productOf(sum);
+    if (!found || (first && (found->rows != first->rows || found->columns != first->columns)))
+      return;
+    if (!first)
+      first = found;
+  }
+  product = first;
+}
+
+Dim LoopPlan::extentOf(uint64_t members) const {
+  Dim extent = 1;
+  for (const Loop &loop : loops)
+    if (loop.members & members)
+      extent *= loop.extent;
+  return extent;
+}
+
+bool LoopPlan::suitsTiles() const {
+  constexpr double fewest = 4;
+  if (!product)
+    return false;
+  const auto isFew = [&](const Dim &extent, bool isAlongSum) { // `isAlongSum`: of the factor that is read once
+    const std::optional<int64_t> number = extent.number();
+    return typical(extent) < fewest || (reducesInnermost() && isAlongSum && number && *number <= mostTogether);
+  };
+  return !isFew(extentOf(product->rows), product->rhsAlongSum) &&
+         !isFew(extentOf(product->columns), product->lhsAlongSum);
 }
 
 Traffic LoopPlan::traffic() const {
-  const int64_t perPoint = product ? 2 : std::llround(costPerPoint);
+  const int64_t perPoint = product ? 2 * static_cast<int64_t>(reductions.size()) : std::llround(costPerPoint);
   Traffic traffic{0, elementCount(dims) * perPoint};
   auto move = [&](const Dim &elements, int32_t dtype) {
     traffic.bytes += elements * static_cast<int64_t>(dtypeBits(dtype) / 8);

@@ -54,8 +54,8 @@ struct Reread {
   IndexId address;
 };
 
-// A sum of products of two factors, each of which depends on loops that the other does not: a tile of results shares
-// what it reads. Sets of loops are those of members.
+// A sum of products of two factors, one of which depends on loops that the other does not: results share what they
+// read. Sets of loops are those of members.
 struct Product {
   ExprId lhs = 0, rhs = 0;
   uint64_t rows = 0, columns = 0; // kept loops on which only lhs depends, and only rhs, which has the innermost one
@@ -86,6 +86,11 @@ public:
   bool dependsOnRow(TupleId at, GuardId guard) const { return space.loops(at, guard) & reducedMask; }
   double typical(const Dim &dim) const { return space.facts.typical(dim); }
   Traffic traffic() const;
+  Dim extentOf(uint64_t members) const; // of the loops that have some of these members, together
+  // Whether the results of a product share what they read in tiles. With few rows or columns, it is one factor that is
+  // read, once, and threads share the sums.
+  bool suitsTiles() const;
+  static constexpr int64_t mostTogether = 4; // results that share one factor without a tile
   bool isPut() const { return dag.exprs[dag.roots[0]].op == Op::Put; }
 
   Dag dag;
@@ -102,6 +107,7 @@ public:
   std::set<IndexId> loads; // the addresses of inputs
   std::vector<Reread> rereads;
   int passes = 1;
+  // Where all reductions are sums of products over the same rows and columns: the first one.
   std::optional<Product> product;
   bool scan = false;
   std::vector<std::pair<ExprId, TupleId>> runs; // running sums, operands first
@@ -147,6 +153,7 @@ private:
   void merge();
   void collectReads(ExprId expr, TupleId at, GuardId guard, Reads &reads);
   void findRereads();
+  std::optional<Product> productOf(const Reduction &sum);
   void findProduct();
 
   TupleId identityTuple = 0;

@@ -6,14 +6,48 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <unordered_map>
 
 namespace mortise::codegen {
 
-SimtCode emitKernels(LoopPlan &plan, const SimtSchedule &schedule, const SimtTarget &target, const SimtMachine &machine,
+std::vector<uint32_t> symbolsOf(std::span<const ScheduledPlan> plans) {
+  std::set<uint32_t> used;
+  for (const ScheduledPlan &each : plans)
+    used.insert(each.plan->dag.usedSymbols.begin(), each.plan->dag.usedSymbols.end());
+  return {used.begin(), used.end()};
+}
+
+static SimtCode emitTogether(std::span<const ScheduledPlan> plans, const SimtMachine &machine,
+                             const Instructions &instructions, const std::string &entry, unsigned alignment,
+                             mlir::ModuleOp module) {
+  mlir::OpBuilder builder(module->getContext());
+  std::vector<std::unique_ptr<SimtKernel>> bodies;
+  SimtLaunch launch{.entry = entry, .blocks = 0, .threads = plans[0].schedule.threads()};
+  for (const auto &[plan, schedule] : plans) {
+    bodies.push_back(std::make_unique<SimtKernel>(*plan, schedule, SimtKernel::Role::Whole, machine, alignment, module,
+                                                  builder, instructions));
+    launch.blocks += schedule.blocks();
+    launch.iterations = max(launch.iterations, schedule.iterations(*plan, false));
+  }
+  Code c(builder, builder.getUnknownLoc(), 1, instructions);
+  EmittedSimtKernel kernel = emitBundle(bodies, entry, symbolsOf(plans), machine, module, c);
+  SimtCode result;
+  result.usesAlignment = kernel.usesAlignment;
+  result.over = std::move(kernel.over);
+  launch.awaits = kernel.awaits;
+  result.launches.push_back(std::move(launch));
+  return result;
+}
+
+SimtCode emitKernels(std::span<const ScheduledPlan> plans, const SimtTarget &target, const SimtMachine &machine,
                      const Instructions &instructions, const std::string &entry, unsigned alignment,
                      mlir::ModuleOp module) {
+  if (plans.size() > 1)
+    return emitTogether(plans, machine, instructions, entry, alignment, module);
+  LoopPlan &plan = *plans[0].plan;
+  const SimtSchedule &schedule = plans[0].schedule;
   mlir::OpBuilder builder(module->getContext());
   SimtCode result;
   const auto emit = [&](const SimtSchedule &kernelSchedule, SimtKernel::Role role, const std::string &name,
@@ -22,8 +56,8 @@ SimtCode emitKernels(LoopPlan &plan, const SimtSchedule &schedule, const SimtTar
     EmittedSimtKernel kernel = emitter.emit(name);
     result.usesAlignment |= kernel.usesAlignment;
     Dim iterations = kernelSchedule.iterations(plan, role == SimtKernel::Role::Combine);
-    result.launches.push_back(
-        {name, std::move(blocks), kernelSchedule.threads(), kernel.sharedBytes, std::move(iterations)});
+    result.launches.push_back({name, std::move(blocks), kernelSchedule.threads(), kernel.sharedBytes, kernel.awaits,
+                               std::move(iterations)});
     result.over = std::move(kernel.over);
   };
   if (schedule.parts == 1) {
@@ -53,7 +87,8 @@ struct SimtCompiler::Impl {
     std::lock_guard lock(mutex);
     idle.push_back(std::move(backend));
   }
-  Result<std::shared_ptr<const SimtFunction>> compile(SimtBackend &backend, Dag dag, const Group &group);
+  Result<std::shared_ptr<const SimtFunction>> compile(SimtBackend &backend, std::vector<Dag> dags, const Group &group);
+  std::unordered_map<std::string, unsigned> threads; // sharableThreads, by the key of the Dag
 };
 
 Result<std::unique_ptr<SimtBackend>> SimtCompiler::Impl::takeBackend() {
@@ -101,58 +136,115 @@ template <typename Compile> static Result<SimtCode> addCode(SimtFunction &functi
   return aligned;
 }
 
-Result<std::shared_ptr<const SimtFunction>> SimtCompiler::Impl::compile(SimtBackend &backend, Dag dag,
-                                                                        const Group &group) {
+static Result<ScheduledPlan> scheduled(Dag dag, const SimtTarget &target) {
+  Result<std::unique_ptr<LoopPlan>> plan = LoopPlan::make(std::move(dag), simtFuseTarget().lanes);
+  if (!plan)
+    return plan.error();
+  SimtSchedule schedule = scheduleSimt(**plan, target);
+  return ScheduledPlan{std::move(*plan), std::move(schedule)};
+}
+
+// One for each part of a bundle, otherwise one.
+static Result<std::vector<Dag>> dagsOf(const MortiseGraph &graph, const Group &group) {
+  std::vector<Dag> dags;
+  const std::span<const Group> parts = group.parts.empty() ? std::span(&group, 1) : std::span(group.parts);
+  for (const Group &part : parts) {
+    Result<Dag> dag = buildDag(graph, part);
+    if (!dag)
+      return dag.error();
+    dags.push_back(std::move(*dag));
+  }
+  return dags;
+}
+
+Result<std::shared_ptr<const SimtFunction>>
+SimtCompiler::Impl::compile(SimtBackend &backend, std::vector<Dag> dags, const Group &group) {
   auto failed = [&](const Error &error) { return Error{error.code, group.name + ": " + error.message}; };
-  Result<std::unique_ptr<LoopPlan>> made = LoopPlan::make(std::move(dag), simtFuseTarget().lanes);
-  if (!made)
-    return failed(made.error());
-  LoopPlan &plan = **made;
-  const SimtSchedule schedule = scheduleSimt(plan, target);
+  std::vector<ScheduledPlan> plans;
+  for (Dag &dag : dags) {
+    Result<ScheduledPlan> made = scheduled(std::move(dag), target);
+    if (!made)
+      return failed(made.error());
+    plans.push_back(std::move(*made));
+  }
   auto function = std::make_shared<SimtFunction>();
   const std::string entry = symbolName(group.name, serial++);
   Result<SimtCode> code =
-      addCode(*function, [&](unsigned alignment) { return backend.compile(plan, schedule, entry, alignment); });
+      addCode(*function, [&](unsigned alignment) { return backend.compile(plans, entry, alignment); });
   if (!code)
     return failed(code.error());
   function->over = std::move(code->over);
   function->hasTable = code->hasTable;
   function->launches = std::move(code->launches);
-  function->scratchBytes = schedule.scratchBytes;
   for (uint32_t i = 0; i < group.inputs.size(); ++i)
     function->arguments.push_back({SimtArgument::Input, i});
   for (uint32_t i = 0; i < group.outputs.size(); ++i)
     function->arguments.push_back({SimtArgument::Output, i});
-  if (schedule.parts > 1)
+  if (plans[0].schedule.parts > 1) {
+    function->scratchBytes = plans[0].schedule.scratchBytes;
     function->arguments.push_back({SimtArgument::Scratch, 0});
-  for (uint32_t number : plan.dag.usedSymbols)
+  }
+  for (const uint32_t number : symbolsOf(plans))
     function->arguments.push_back({SimtArgument::Symbol, number});
   for (uint32_t i = 0; i < code->constants.size(); ++i)
     function->arguments.push_back({SimtArgument::Constant, i});
   function->constants = std::move(code->constants);
-  const Traffic traffic = plan.traffic();
-  function->bytes = traffic.bytes, function->flops = traffic.flops;
+  for (const ScheduledPlan &each : plans) {
+    const Traffic traffic = each.plan->traffic();
+    function->bytes += traffic.bytes, function->flops += traffic.flops;
+  }
   return std::shared_ptr<const SimtFunction>(std::move(function));
+}
+
+Result<std::vector<unsigned>> SimtCompiler::sharableThreads(const MortiseGraph &graph, std::span<const Group> groups) {
+  std::vector<unsigned> all;
+  for (const Group &group : groups) {
+    Result<Dag> dag = buildDag(graph, group);
+    if (!dag)
+      return dag.error();
+    {
+      std::lock_guard lock(impl->mutex);
+      if (const auto found = impl->threads.find(dag->key); found != impl->threads.end()) {
+        all.push_back(found->second);
+        continue;
+      }
+    }
+    const std::string key = dag->key;
+    Result<ScheduledPlan> made = scheduled(std::move(*dag), impl->target);
+    if (!made)
+      return made.error();
+    const SimtSchedule &schedule = made->schedule;
+    const double running = made->plan->typical(schedule.blocks()) * schedule.threads();
+    const bool isSharable =
+        schedule.parts == 1 && !schedule.tile && !schedule.keepsRow && running <= impl->target.deviceThreads;
+    all.push_back(isSharable ? schedule.threads() : 0);
+    std::lock_guard lock(impl->mutex);
+    impl->threads[key] = all.back();
+  }
+  return all;
 }
 
 Result<std::vector<std::shared_ptr<const SimtFunction>>> SimtCompiler::compile(const MortiseGraph &graph,
                                                                                std::span<const Group> groups) {
   struct Job {
     size_t group; // the first one with its key
-    Dag dag;
+    std::vector<Dag> dags;
   };
   std::vector<std::string> keys;
   std::vector<Job> todo;
   {
     std::unordered_map<std::string, bool> queued;
     for (size_t i = 0; i < groups.size(); ++i) {
-      Result<Dag> dag = buildDag(graph, groups[i]);
-      if (!dag)
-        return dag.error();
-      keys.push_back(dag->key);
+      Result<std::vector<Dag>> dags = dagsOf(graph, groups[i]);
+      if (!dags)
+        return dags.error();
+      std::string key = (*dags)[0].key;
+      for (size_t part = 1; part < dags->size(); ++part) // a key tells where it ends
+        key += std::to_string(key.size()) + "+" + (*dags)[part].key;
+      keys.push_back(key);
       std::lock_guard lock(impl->mutex);
-      if (!impl->known.contains(dag->key) && queued.emplace(dag->key, true).second)
-        todo.push_back({i, std::move(*dag)});
+      if (!impl->known.contains(key) && queued.emplace(key, true).second)
+        todo.push_back({i, std::move(*dags)});
     }
   }
   std::atomic<size_t> next = 0;
@@ -167,7 +259,7 @@ Result<std::vector<std::shared_ptr<const SimtFunction>>> SimtCompiler::compile(c
       return fail(backend.error());
     for (size_t i; (i = next++) < todo.size();) {
       Job &job = todo[i];
-      auto compiled = impl->compile(**backend, std::move(job.dag), groups[job.group]);
+      auto compiled = impl->compile(**backend, std::move(job.dags), groups[job.group]);
       if (!compiled) {
         fail(compiled.error());
         break;

@@ -18,20 +18,28 @@ struct SimtCode {
   std::vector<std::vector<uint32_t>> over;
 };
 
-// A scheduled plan to code. One object per thread.
+struct ScheduledPlan {
+  std::unique_ptr<LoopPlan> plan;
+  SimtSchedule schedule;
+};
+
+// Scheduled plans to code. One object per thread.
 class SimtBackend {
 public:
   virtual ~SimtBackend() = default;
-  // `alignment` of the addresses of all inputs and outputs in bytes; 1: that of their elements.
-  virtual Result<SimtCode> compile(LoopPlan &plan, const SimtSchedule &schedule, const std::string &entry,
+  // Of several plans, those of a bundle, which share a launch. `alignment` of the addresses of all inputs and outputs in
+  // bytes; 1: that of their elements.
+  virtual Result<SimtCode> compile(std::span<const ScheduledPlan> plans, const std::string &entry,
                                    unsigned alignment) = 0;
   // What is returned lacks the launches. Errors: MORTISE_UNSUPPORTED, for a target without matrices.
   virtual Result<SimtCode> compile(const AttentionCode &code, const std::string &entry, unsigned alignment);
 };
 
-// Emits the kernels of a plan into the module; what is returned lacks the code.
-SimtCode emitKernels(LoopPlan &plan, const SimtSchedule &schedule, const SimtTarget &target, const SimtMachine &machine,
+// Emits the kernels of a plan, or that of several, into the module; what is returned lacks the code.
+SimtCode emitKernels(std::span<const ScheduledPlan> plans, const SimtTarget &target, const SimtMachine &machine,
                      const Instructions &instructions, const std::string &entry, unsigned alignment,
                      mlir::ModuleOp module);
+// The symbols that the plans' kernels are given, ascending.
+std::vector<uint32_t> symbolsOf(std::span<const ScheduledPlan> plans);
 
 } // namespace mortise::codegen

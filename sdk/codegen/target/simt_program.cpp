@@ -25,8 +25,18 @@ static bool mayWriteOver(const Placement::Unit &unit, uint32_t output, uint32_t 
   if (!unit.group)
     return false;
   const std::vector<std::vector<uint32_t>> &over = unit.code->over;
-  return (unit.group->inPlace == static_cast<int>(input) && output == 0) ||
-         (output < over.size() && std::ranges::find(over[output], input) != over[output].end());
+  if (output < over.size() && std::ranges::find(over[output], input) != over[output].end())
+    return true;
+  const auto updates = [](const Group &group, size_t at, size_t of) {
+    return at == 0 && group.inPlace >= 0 && of == static_cast<size_t>(group.inPlace);
+  };
+  size_t firstOutput = 0, firstInput = 0;
+  for (const Group &part : unit.group->parts) {
+    if (output >= firstOutput && input >= firstInput && updates(part, output - firstOutput, input - firstInput))
+      return true;
+    firstOutput += part.outputs.size(), firstInput += part.inputs.size();
+  }
+  return updates(*unit.group, output, input);
 }
 
 // Whether what makes `value` may write it where the state lies that `output` updates: nobody wants the old contents any
@@ -41,12 +51,10 @@ bool Placement::mayUpdate(std::span<const Unit> units, uint32_t output, uint32_t
     const bool before = made;
     const auto at = std::ranges::find(unit.outputs, value);
     made |= at != unit.outputs.end();
-    const auto read = std::ranges::find(unit.inputs, state);
-    if (!made || read == unit.inputs.end())
-      continue;
-    if (before || !mayWriteOver(unit, static_cast<uint32_t>(at - unit.outputs.begin()),
-                                static_cast<uint32_t>(read - unit.inputs.begin())))
-      return false;
+    for (uint32_t read = 0; made && read < unit.inputs.size(); ++read) // several parts of a bundle may read it
+      if (unit.inputs[read] == state &&
+          (before || !mayWriteOver(unit, static_cast<uint32_t>(at - unit.outputs.begin()), read)))
+        return false;
   }
   return made;
 }

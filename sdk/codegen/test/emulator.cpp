@@ -4,6 +4,7 @@
 #include "emulated_machine.hpp"
 
 #include "target/lowering.hpp"
+#include "target/simt.hpp"
 #include "target/x86/jit.hpp"
 #include "tiles/attention.hpp"
 
@@ -74,6 +75,39 @@ struct Emulator::Impl {
       return made.error();
     kernel.entry = kernel.alignedEntry = *made;
     return kernel;
+  }
+
+  // Of a bundle.
+  Result<EmulatedFunction> compile(std::vector<Dag> dags) {
+    std::vector<ScheduledPlan> plans;
+    EmulatedFunction::Kernel kernel;
+    kernel.blocks = 0;
+    for (Dag &dag : dags) {
+      auto plan = LoopPlan::make(std::move(dag), simtFuseTarget().lanes);
+      if (!plan)
+        return plan.error();
+      SimtSchedule schedule = scheduleSimt(**plan, target);
+      kernel.blocks += schedule.blocks(), kernel.threads = schedule.threads();
+      plans.push_back({std::move(*plan), std::move(schedule)});
+    }
+    EmulatedFunction function;
+    function.symbols = symbolsOf(plans);
+    bool differs = false;
+    for (const unsigned alignment : {16U, 1U}) {
+      auto made = make(
+          [&](const EmulatedMachine &machine, mlir::ModuleOp module, const Instructions &instructions,
+              const std::string &name) {
+            differs =
+                emitKernels(plans, target, machine, instructions, name, alignment, module).usesAlignment || differs;
+          },
+          kernel.synchronises);
+      if (!made)
+        return made.error();
+      (alignment > 1 ? kernel.alignedEntry : kernel.entry) = *made;
+    }
+    function.alignment = differs ? 16 : 1;
+    function.kernels.push_back(kernel);
+    return function;
   }
 
   Result<EmulatedFunction> compile(Dag dag, const Group &group) {
@@ -164,6 +198,16 @@ bool Emulator::isDue() {
 Result<std::vector<EmulatedFunction>> Emulator::compile(const MortiseGraph &graph, std::span<const Group> groups) {
   std::vector<EmulatedFunction> functions;
   for (const Group &group : groups) {
+    if (!group.parts.empty()) {
+      std::vector<Dag> dags;
+      for (const Group &part : group.parts)
+        dags.push_back(std::move(*buildDag(graph, part)));
+      auto made = impl->compile(std::move(dags));
+      if (!made)
+        return made.error();
+      functions.push_back(std::move(*made));
+      continue;
+    }
     Result<Dag> dag = buildDag(graph, group);
     if (!dag)
       return dag.error();

@@ -98,6 +98,8 @@ TEST_P(PtxTest, RowsAreReadBySixteenBytes) {
       ++found;
     return found;
   };
+  // Where kernels overlap, what they read may change before they begin in earnest.
+  const char *const load = GetParam().first >= 9 ? "ld.global." : "ld.global.nc.";
   // Four vectors a thread, read once and written once. Odd rows begin anywhere between them: a thread has an element of
   // their ends, too.
   for (const auto &[length, singles] : {std::pair(4096, 0U), {4097, 1U}}) {
@@ -108,10 +110,34 @@ TEST_P(PtxTest, RowsAreReadBySixteenBytes) {
     ASSERT_TRUE(functions) << functions.error().message;
     const SimtFunction &function = *functions->at(0);
     ASSERT_EQ(function.alignment, 16U);
-    EXPECT_EQ(count(function.alignedCode, "ld.global.nc.v4"), 4U) << function.alignedCode;
-    EXPECT_EQ(count(function.alignedCode, "ld.global.nc.b16"), singles) << function.alignedCode;
+    EXPECT_EQ(count(function.alignedCode, std::string(load) + "v4"), 4U) << function.alignedCode;
+    EXPECT_EQ(count(function.alignedCode, std::string(load) + "b16"), singles) << function.alignedCode;
     EXPECT_EQ(count(function.alignedCode, "st.global.v4"), 4U);
-    EXPECT_EQ(count(function.code, "ld.global.nc.v4"), 0U);
+    EXPECT_EQ(count(function.code, std::string(load) + "v4"), 0U);
+  }
+}
+
+// Short kernels wait for those before them, before they read anything, and let the next one begin.
+TEST_P(PtxTest, ShortKernelsOverlap) {
+  const auto target = SimtTarget::cuda(GetParam().first, GetParam().second, 1);
+  const auto compiler = SimtCompiler::create(*target);
+  for (const auto &[rows, isShort] : {std::pair(64, true), {100000, false}}) {
+    TestGraph b;
+    softmax(b, MORTISE_BF16, rows, 4096);
+    const MortiseGraph &graph = b.view();
+    const auto functions = (*compiler)->compile(graph, fuse({&graph, {}, {}, {}}, simtFuseTarget())->groups);
+    ASSERT_TRUE(functions) << functions.error().message;
+    const SimtFunction &function = *functions->at(0);
+    const bool awaits = isShort && GetParam().first >= 9;
+    EXPECT_EQ(function.launches[0].awaits, awaits);
+    for (const std::string *code : {&function.code, &function.alignedCode}) {
+      const size_t wait = code->find("griddepcontrol.wait"), next = code->find("griddepcontrol.launch_dependents");
+      EXPECT_EQ(wait != code->npos, awaits);
+      EXPECT_EQ(next != code->npos, awaits);
+      if (awaits)
+        EXPECT_LT(wait, code->find("ld.global"));
+      EXPECT_EQ(code->find("ld.global.nc") == code->npos, awaits);
+    }
   }
 }
 

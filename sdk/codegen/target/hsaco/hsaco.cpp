@@ -84,8 +84,7 @@ public:
   HsacoBackend(const SimtTarget &target, std::unique_ptr<llvm::TargetMachine> machine)
       : target(target), machine(std::move(machine)), instructions(target.subgroup, target.subgroup == 32) {}
   static Result<std::unique_ptr<SimtBackend>> create(const SimtTarget &target);
-  Result<SimtCode> compile(LoopPlan &plan, const SimtSchedule &schedule, const std::string &entry,
-                           unsigned alignment) override;
+  Result<SimtCode> compile(std::span<const ScheduledPlan> plans, const std::string &entry, unsigned alignment) override;
 
 private:
   SimtTarget target;
@@ -139,14 +138,13 @@ void nameSpaces(llvm::Module &code) {
   }
 }
 
-Result<SimtCode> HsacoBackend::compile(LoopPlan &plan, const SimtSchedule &schedule, const std::string &entry,
-                                       unsigned alignment) {
+Result<SimtCode> HsacoBackend::compile(std::span<const ScheduledPlan> plans, const std::string &entry, unsigned alignment) {
   OwningOpRef<ModuleOp> module = lowering.module();
   Instructions available;
   available.narrowDivisions = true;
   available.keepNan = false;
   available.brain = true;
-  SimtCode result = emitKernels(plan, schedule, target, instructions, available, entry, alignment, *module);
+  SimtCode result = emitKernels(plans, target, instructions, available, entry, alignment, *module);
   llvm::LLVMContext context;
   Result<std::unique_ptr<llvm::Module>> lowered = lowering.run(*module, context, entry);
   if (!lowered)

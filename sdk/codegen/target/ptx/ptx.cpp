@@ -53,6 +53,12 @@ public:
   unsigned subgroup() const override { return 32; }
   bool launchesRows() const override { return true; }
   bool hasCacheHints() const { return capability >= 89; } // in the version of PTX that it has, below
+  // Loads of memory that stays as it is may pass the wait, so that there are none in such kernels.
+  bool overlapsKernels() const override { return capability >= 90; }
+  void awaitKernels(Code &c) const override {
+    for (const char *name : {"llvm.nvvm.griddepcontrol.launch.dependents", "llvm.nvvm.griddepcontrol.wait"})
+      LLVM::CallIntrinsicOp::create(c.b, c.loc, c.b.getStringAttr(name), ValueRange());
+  }
   bool copiesAside() const override { return capability >= 80; }
   void copyAside(Code &c, Value to, Value from) const override {
     Value global = LLVM::AddrSpaceCastOp::create(c.b, c.loc, LLVM::LLVMPointerType::get(c.b.getContext(), 1), from);
@@ -99,8 +105,7 @@ public:
   PtxBackend(const SimtTarget &target, std::unique_ptr<llvm::TargetMachine> machine)
       : target(target), machine(std::move(machine)), instructions(target.chip) {}
   static Result<std::unique_ptr<SimtBackend>> create(const SimtTarget &target);
-  Result<SimtCode> compile(LoopPlan &plan, const SimtSchedule &schedule, const std::string &entry,
-                           unsigned alignment) override;
+  Result<SimtCode> compile(std::span<const ScheduledPlan> plans, const std::string &entry, unsigned alignment) override;
   Result<SimtCode> compile(const AttentionCode &code, const std::string &entry, unsigned alignment) override;
 
 private:
@@ -133,15 +138,17 @@ static void passBy(std::string &code) {
     code.insert(at += load.size(), hint);
 }
 
-Result<SimtCode> PtxBackend::compile(LoopPlan &plan, const SimtSchedule &schedule, const std::string &entry,
+Result<SimtCode> PtxBackend::compile(std::span<const ScheduledPlan> plans, const std::string &entry,
                                      unsigned alignment) {
   OwningOpRef<ModuleOp> module = lowering.module();
-  SimtCode result = emitKernels(plan, schedule, target, instructions, available(), entry, alignment, *module);
+  SimtCode result = emitKernels(plans, target, instructions, available(), entry, alignment, *module);
   Result<std::string> text = textOf(*module, entry);
   if (!text)
     return text.error();
   result.code = std::move(*text);
-  if (schedule.readsOnce && instructions.hasCacheHints())
+  const bool readsOnce =
+      std::ranges::all_of(plans, [](const ScheduledPlan &each) { return each.schedule.readsOnce; });
+  if (readsOnce && instructions.hasCacheHints())
     passBy(result.code);
   return result;
 }

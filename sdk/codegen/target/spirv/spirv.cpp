@@ -75,8 +75,7 @@ public:
     context
         .loadDialect<arith::ArithDialect, LLVM::LLVMDialect, math::MathDialect, scf::SCFDialect, spirv::SPIRVDialect>();
   }
-  Result<SimtCode> compile(LoopPlan &plan, const SimtSchedule &schedule, const std::string &entry,
-                           unsigned alignment) override;
+  Result<SimtCode> compile(std::span<const ScheduledPlan> plans, const std::string &entry, unsigned alignment) override;
 
 private:
   const SimtTarget target;
@@ -85,9 +84,9 @@ private:
   SpirvMachine machine;
 };
 
-Result<SimtCode> SpirvBackend::compile(LoopPlan &plan, const SimtSchedule &schedule, const std::string &entry,
-                                       unsigned alignment) {
-  if (!features.wideWindows && hasWideWindows(plan.space))
+Result<SimtCode> SpirvBackend::compile(std::span<const ScheduledPlan> plans, const std::string &entry, unsigned alignment) {
+  if (!features.wideWindows &&
+      std::ranges::any_of(plans, [](const ScheduledPlan &each) { return hasWideWindows(each.plan->space); }))
     return Error{MORTISE_UNSUPPORTED,
                  "expected windows over extents that are numbers, since this device's driver computes "
                  "others wrong, found extents over symbols; compile for each shape"};
@@ -99,7 +98,7 @@ Result<SimtCode> SpirvBackend::compile(LoopPlan &plan, const SimtSchedule &sched
   available.approximations = features.exactFunctions ? &approximations : nullptr;
   available.narrowDivisions = true;
   available.subnormals = features.f32.denormals;
-  SimtCode result = emitKernels(plan, schedule, target, machine, available, entry, alignment, *module);
+  SimtCode result = emitKernels(plans, target, machine, available, entry, alignment, *module);
   if (isDumped("mlir"))
     module->dump();
   // llvmpipe needs minutes to compile arrays of constants, and others may copy them for each thread.

@@ -48,6 +48,9 @@ struct Group {
   // only the updated elements are written. -1: no output may overlap an input.
   int inPlace = -1;
   std::string name; // for people: "layer_norm+add 128x768"
+  // Of a bundle: groups that do not need each other, which share a launch on a GPU. Inputs and outputs are those of the
+  // parts, one behind the other; `inPlace` is each part's own.
+  std::vector<Group> parts;
 };
 
 struct FuseRequest {

@@ -85,7 +85,9 @@ struct SimtLaunch {
   Dim blocks = 1;    // those of an attention come with its launch
   unsigned threads = 1;
   unsigned sharedBytes = 0; // of a block's memory that the launch has to ask for, beyond what the code declares
-  Dim iterations = 0;       // of all loops of a thread together, at most; there are drivers that end them
+  // The kernel waits itself until those before it have ended, and may be launched while the last one runs.
+  bool awaits = false;
+  Dim iterations = 0; // of all loops of a thread together, at most; there are drivers that end them
 };
 
 // The kernels of a group, to be launched in order with the same arguments; each begins when the one before has ended.
@@ -117,6 +119,9 @@ public:
   // calls, and share the object. Compilation uses up to SimtTarget::compileThreads threads.
   Result<std::vector<std::shared_ptr<const SimtFunction>>> compile(const MortiseGraph &graph,
                                                                    std::span<const Group> groups);
+  // Per group, the threads of its blocks if it can be a part of a bundle, with others of as many threads, and leaves the
+  // device room for them; 0: not so.
+  Result<std::vector<unsigned>> sharableThreads(const MortiseGraph &graph, std::span<const Group> groups);
   // One function for each code. Errors: MORTISE_UNSUPPORTED, for a target without matrices.
   Result<std::shared_ptr<const SimtFunction>> compile(const AttentionCode &code);
   ~SimtCompiler();
