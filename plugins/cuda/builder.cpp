@@ -85,7 +85,8 @@ bool Builder::isCall(const MortiseNode &node, std::span<const View> views) const
   if (!isProduct(node))
     return isConvolution(node) || isOp(node, Op::Attention);
   const View &lhs = views[node.operands[0]->index], &rhs = views[node.operands[1]->index];
-  return products == ProductsBy::Library || !suitsGroup(node, lhs, rhs, ranges, typical, kernel.device.info().peak_flops);
+  return products == ProductsBy::Library ||
+         !suitsGroup(node, lhs, rhs, ranges, typical, kernel.device.info().peak_flops);
 }
 
 void Builder::readCalls() {

@@ -57,9 +57,9 @@ void Builder::deferUpdates() {
       isRead[input] = true;
   std::vector<Unit> first, last;
   for (Unit &unit : units) {
-    const bool isUpdate = !unit.isCall &&
-                          std::ranges::all_of(unit.outputs, [&](uint32_t value) { return isUpdated[value] && !isRead[value]; }) &&
-                          std::ranges::all_of(unit.inputs, [&](uint32_t value) { return isInput[value]; });
+    const bool isUpdate = !unit.isCall && std::ranges::all_of(unit.outputs, [&](uint32_t value) {
+      return isUpdated[value] && !isRead[value];
+    }) && std::ranges::all_of(unit.inputs, [&](uint32_t value) { return isInput[value]; });
     (isUpdate ? last : first).push_back(std::move(unit));
   }
   units = std::move(first);

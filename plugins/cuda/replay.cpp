@@ -180,8 +180,8 @@ Result<CUgraph> Replays::Recording::callOf(size_t step, const Addresses &address
   });
 }
 
-// Lets a kernel that waits itself be launched while the one before it runs. All kernels before that one have ended when it
-// ends, since it has either waited as well, or was launched when they had ended.
+// Lets a kernel that waits itself be launched while the one before it runs. All kernels before that one have ended when
+// it ends, since it has either waited as well, or was launched when they had ended.
 Result<void> Replays::Recording::overlap(CUgraph graph, CUgraphNode before, CUgraphNode node) {
   CUgraphEdgeData edge{};
   edge.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
@@ -208,18 +208,19 @@ Result<void> Replays::Recording::add(Node &node, Last &last, const Addresses &ad
     Result<CUcontext> context = device.context();
     if (!context)
       return context.error();
-    return make(0, "cuGraphAddMemcpyNode", false, false, [&](CUgraphNode *added, const CUgraphNode *behind, size_t edges) {
-      return driver.graphAddMemcpyNode(added, graph, behind, edges, &what, *context);
-    });
+    return make(0, "cuGraphAddMemcpyNode", false, false,
+                [&](CUgraphNode *added, const CUgraphNode *behind, size_t edges) {
+                  return driver.graphAddMemcpyNode(added, graph, behind, edges, &what, *context);
+                });
   }
   if (step.isCall()) {
     Result<CUgraph> call = callOf(node.step, addresses);
     if (!call)
       return call.error();
-    Result<void> done =
-        make(0, "cuGraphAddChildGraphNode", false, false, [&](CUgraphNode *added, const CUgraphNode *behind, size_t edges) {
-          return driver.graphAddChildGraphNode(added, graph, behind, edges, *call);
-        });
+    Result<void> done = make(0, "cuGraphAddChildGraphNode", false, false,
+                             [&](CUgraphNode *added, const CUgraphNode *behind, size_t edges) {
+                               return driver.graphAddChildGraphNode(added, graph, behind, edges, *call);
+                             });
     driver.graphDestroy(*call); // the node has a copy
     return done;
   }

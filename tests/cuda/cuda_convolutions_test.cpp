@@ -177,7 +177,8 @@ TEST(CudaConvolutions, WithoutAnEngineForNarrowNumbersTheyAreConverted) {
     net.output(fused(net, points, MORTISE_F16, true, false, "relu"));
     configureDnn(refused);
     const Region region(session.devices[0], net.finish());
-    EXPECT_EQ(count(region.text(), "cuda.pointwise"), 2u) << region.text(); // two operands by one launch, and the result
+    EXPECT_EQ(count(region.text(), "cuda.pointwise"), 2u)
+        << region.text(); // two operands by one launch, and the result
     EXPECT_EQ(count(region.text(), "convert"), 3u) << region.text();
     EXPECT_THAT(dnnLines("plan"), AllOf(SizeIs(1), Each(Not(HasSubstr("widened")))));
   }

@@ -41,9 +41,9 @@ TEST(CudaFewRows, GroupsHaveThoseThatReadTheWeightsOnce) {
                           {MORTISE_BF16, {5, 64}, {40, 64}, false},
                           {MORTISE_BF16, {1, 4096}, {65536, 4096}, true},
                           {MORTISE_BF16, {2, 4096}, {65536, 4096}, false}, // multiplications would take longer
-                          {MORTISE_BF16, {300, 64}, {3, 64}, true}, // few columns
-                          {MORTISE_BF16, {3, 64}, {3, 64}, false},  // as many of both
-                          {MORTISE_BF16, {1, 60}, {40, 60}, false}, // no whole vectors
+                          {MORTISE_BF16, {300, 64}, {3, 64}, true},        // few columns
+                          {MORTISE_BF16, {3, 64}, {3, 64}, false},         // as many of both
+                          {MORTISE_BF16, {1, 60}, {40, 60}, false},        // no whole vectors
                           {MORTISE_F32, {1, 60}, {40, 60}, true},
                           {MORTISE_F64, {1, 64}, {40, 64}, false}};
   for (const auto &[dtype, x, w, isGroup] : shapes) {

@@ -21,8 +21,7 @@ static LLVM::LLVMFuncOp makeFunction(ModuleOp module, Code &c, StringRef name, s
 
 EmittedSimtKernel SimtKernel::emit(StringRef name) {
   const size_t tensors = inputCount() + plan.roots.size();
-  auto function =
-      makeFunction(module, c, name, tensors + (role == Role::Whole ? 0 : 1), plan.dag.usedSymbols.size());
+  auto function = makeFunction(module, c, name, tensors + (role == Role::Whole ? 0 : 1), plan.dag.usedSymbols.size());
   machine.makeKernel(function, simt.threads(), simt.resident);
   SimtArguments arguments;
   for (BlockArgument argument : function.getArguments()) {
@@ -410,9 +409,8 @@ void SimtKernel::storePass(int number) {
   }
   const bool any = llvm::any_of(plan.roots, [](const Root &root) { return root.row; });
   if (any && simt.team > 1)
-    onlyIf(c.compareI(I::ult, member, c.integer(b.getI32Type(), simt.results())), [&] {
-      inResult([&] { storeRows(); });
-    });
+    onlyIf(c.compareI(I::ult, member, c.integer(b.getI32Type(), simt.results())),
+           [&] { inResult([&] { storeRows(); }); });
   else
     storeRows();
 }

@@ -23,8 +23,8 @@ public:
   // Whether a launch has to ask for the memory of rows (SimtLaunch::sharedBytes), since code declares less than a block
   // may have.
   virtual bool launchesRows() const { return false; }
-  // Whether a kernel may begin while the one before it ends: awaitKernels lets the next one begin, and ends when all before
-  // this one have ended.
+  // Whether a kernel may begin while the one before it ends: awaitKernels lets the next one begin, and ends when all
+  // before this one have ended.
   virtual bool overlapsKernels() const { return false; }
   virtual void awaitKernels(Code &) const { llvm_unreachable("a machine whose kernels do not overlap"); }
   // Has 16 bytes copied into the block's memory, both addresses multiples of 16, while the thread goes on; awaitCopies
@@ -193,6 +193,7 @@ private:
 // One kernel for several bodies: each has blocks of its own, one behind the other. They have equally many threads, no
 // parts, and their rows need no memory of the block. Addresses come as of one kernel: all inputs, then all outputs.
 EmittedSimtKernel emitBundle(llvm::ArrayRef<std::unique_ptr<SimtKernel>> bodies, llvm::StringRef name,
-                             llvm::ArrayRef<uint32_t> symbols, const SimtMachine &machine, mlir::ModuleOp module, Code &c);
+                             llvm::ArrayRef<uint32_t> symbols, const SimtMachine &machine, mlir::ModuleOp module,
+                             Code &c);
 
 } // namespace mortise::codegen

@@ -37,8 +37,8 @@ void SimtKernel::row(Value unit) {
   currentPass = 0;
 }
 
-// What follows a product reads its operands beside those of the sum, not behind the last barrier, where the whole device
-// may wait for them.
+// What follows a product reads its operands beside those of the sum, not behind the last barrier, where the whole
+// device may wait for them.
 void SimtKernel::readAhead(ExprId id, TupleId at, GuardId guard) {
   const std::vector<IndexId> indices = plan.space.tuple(at);
   if (guard || llvm::any_of(indices, [&](IndexId index) { return plan.space.reductions(index); }))

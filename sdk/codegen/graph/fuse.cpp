@@ -436,8 +436,8 @@ void Fuser::place(uint32_t n) {
     for (uint32_t group : userGroups)
       repeated |= conditional && !fits(groups[group], n, false);
     // A factor of a product is computed for many results, where it may be the end of another group, computed once.
-    const bool isEnd = endsHeavy(n) && std::ranges::any_of(
-                                           userGroups, [&](uint32_t group) { return feedsProduct(groups[group], n); });
+    const bool isEnd =
+        endsHeavy(n) && std::ranges::any_of(userGroups, [&](uint32_t group) { return feedsProduct(groups[group], n); });
     if (!isEnd && ((userGroups.size() == 1 && !repeated) || (cheap && !(conditional && repeated)))) {
       groupsOf[n] = userGroups;
       for (uint32_t group : userGroups)

@@ -43,7 +43,7 @@ struct SimtSchedule : Schedule {
   };
   std::vector<Neighbours> together;
   static constexpr unsigned pair = 2;
-  bool pairs = false; // the last ones are a pair of those that are read once
+  bool pairs = false;        // the last ones are a pair of those that are read once
   unsigned results() const { // of a unit, for each reduction
     unsigned all = 1;
     for (const Neighbours &each : together)

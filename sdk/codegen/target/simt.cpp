@@ -56,8 +56,8 @@ SimtCode emitKernels(std::span<const ScheduledPlan> plans, const SimtTarget &tar
     EmittedSimtKernel kernel = emitter.emit(name);
     result.usesAlignment |= kernel.usesAlignment;
     Dim iterations = kernelSchedule.iterations(plan, role == SimtKernel::Role::Combine);
-    result.launches.push_back({name, std::move(blocks), kernelSchedule.threads(), kernel.sharedBytes, kernel.awaits,
-                               std::move(iterations)});
+    result.launches.push_back(
+        {name, std::move(blocks), kernelSchedule.threads(), kernel.sharedBytes, kernel.awaits, std::move(iterations)});
     result.over = std::move(kernel.over);
   };
   if (schedule.parts == 1) {
@@ -157,8 +157,8 @@ static Result<std::vector<Dag>> dagsOf(const MortiseGraph &graph, const Group &g
   return dags;
 }
 
-Result<std::shared_ptr<const SimtFunction>>
-SimtCompiler::Impl::compile(SimtBackend &backend, std::vector<Dag> dags, const Group &group) {
+Result<std::shared_ptr<const SimtFunction>> SimtCompiler::Impl::compile(SimtBackend &backend, std::vector<Dag> dags,
+                                                                        const Group &group) {
   auto failed = [&](const Error &error) { return Error{error.code, group.name + ": " + error.message}; };
   std::vector<ScheduledPlan> plans;
   for (Dag &dag : dags) {

@@ -27,8 +27,8 @@ struct ScheduledPlan {
 class SimtBackend {
 public:
   virtual ~SimtBackend() = default;
-  // Of several plans, those of a bundle, which share a launch. `alignment` of the addresses of all inputs and outputs in
-  // bytes; 1: that of their elements.
+  // Of several plans, those of a bundle, which share a launch. `alignment` of the addresses of all inputs and outputs
+  // in bytes; 1: that of their elements.
   virtual Result<SimtCode> compile(std::span<const ScheduledPlan> plans, const std::string &entry,
                                    unsigned alignment) = 0;
   // What is returned lacks the launches. Errors: MORTISE_UNSUPPORTED, for a target without matrices.

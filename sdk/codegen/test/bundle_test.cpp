@@ -77,8 +77,7 @@ TEST(Bundle, PartsDoNotMeet) {
     return b.constant(MORTISE_F32, {4096}, numbers);
   };
   const auto plus = [&](V z, V numbers, int64_t rows) {
-    V wide =
-        b.op("broadcast", {numbers}, MORTISE_F32, {rows, 4096}, {{"shape", Dims{rows, 4096}}, {"axes", Dims{1}}});
+    V wide = b.op("broadcast", {numbers}, MORTISE_F32, {rows, 4096}, {{"shape", Dims{rows, 4096}}, {"axes", Dims{1}}});
     return b.op("add", {z, wide}, MORTISE_F32, {rows, 4096});
   };
   b.output(unary(b, "softmax", plus(x, table(0), 3), {{"axis", 1}}));

@@ -332,11 +332,13 @@ V linear(TestGraph &b, V x, V w) {
   return b.op("linear", {x, w}, x->type->dtype, dims, {{"weight_transposed", false}});
 }
 
-// A row of the weights is read once for all rows: vectors of 16 bytes, which divide it or not, in registers or in loops.
+// A row of the weights is read once for all rows: vectors of 16 bytes, which divide it or not, in registers or in
+// loops.
 TEST(FewRows, ShareWhatTheyReadOfTheWeights) {
   for (const int32_t dtype : {MORTISE_F32, MORTISE_F64, MORTISE_F16, MORTISE_BF16, MORTISE_I8})
     for (const int64_t rows : {1, 2, 3, 4})
-      for (const auto &[columns, terms] : {std::pair(5, 8), {1, 64}, {70, 9}, {3, 40}, {33, 2048}, {6, 1001}, {2, 40000}})
+      for (const auto &[columns, terms] :
+           {std::pair(5, 8), {1, 64}, {70, 9}, {3, 40}, {33, 2048}, {6, 1001}, {2, 40000}})
         for (const bool turned : {false, true}) { // few columns
           TestGraph b;
           V x = b.input(dtype, {rows, terms}), w = b.input(dtype, {columns, terms});
@@ -406,7 +408,8 @@ TEST(FewRows, ShareAGroupWithWhatIsPointwise) {
         bias = b.input(dtype, {60}), residual = b.input(dtype, {rows, 60}), scale = b.input(dtype, {rows});
       V sum = b.op("linear", {add(b, x, y), w, bias}, dtype, {rows, 60}, {{"weight_transposed", false}});
       V wide = b.op("broadcast", {scale}, dtype, {rows, 60}, {{"shape", Dims{rows, 60}}, {"axes", Dims{0}}});
-      b.output(b.op("mul", {add(b, unary(b, "gelu", sum, {{"approximate", "none"}}), residual), wide}, dtype, {rows, 60}));
+      b.output(
+          b.op("mul", {add(b, unary(b, "gelu", sum, {{"approximate", "none"}}), residual), wide}, dtype, {rows, 60}));
       b.output(sum);
       EXPECT_EQ(scheduleOf(b.view()).results(), rows > 1 ? 2 * rows : rows); // of two columns
       Oracle oracle(b);

@@ -138,7 +138,8 @@ void nameSpaces(llvm::Module &code) {
   }
 }
 
-Result<SimtCode> HsacoBackend::compile(std::span<const ScheduledPlan> plans, const std::string &entry, unsigned alignment) {
+Result<SimtCode> HsacoBackend::compile(std::span<const ScheduledPlan> plans, const std::string &entry,
+                                       unsigned alignment) {
   OwningOpRef<ModuleOp> module = lowering.module();
   Instructions available;
   available.narrowDivisions = true;

@@ -146,8 +146,7 @@ Result<SimtCode> PtxBackend::compile(std::span<const ScheduledPlan> plans, const
   if (!text)
     return text.error();
   result.code = std::move(*text);
-  const bool readsOnce =
-      std::ranges::all_of(plans, [](const ScheduledPlan &each) { return each.schedule.readsOnce; });
+  const bool readsOnce = std::ranges::all_of(plans, [](const ScheduledPlan &each) { return each.schedule.readsOnce; });
   if (readsOnce && instructions.hasCacheHints())
     passBy(result.code);
   return result;

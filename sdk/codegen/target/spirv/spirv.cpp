@@ -84,7 +84,8 @@ private:
   SpirvMachine machine;
 };
 
-Result<SimtCode> SpirvBackend::compile(std::span<const ScheduledPlan> plans, const std::string &entry, unsigned alignment) {
+Result<SimtCode> SpirvBackend::compile(std::span<const ScheduledPlan> plans, const std::string &entry,
+                                       unsigned alignment) {
   if (!features.wideWindows &&
       std::ranges::any_of(plans, [](const ScheduledPlan &each) { return hasWideWindows(each.plan->space); }))
     return Error{MORTISE_UNSUPPORTED,

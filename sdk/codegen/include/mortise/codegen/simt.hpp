@@ -119,8 +119,8 @@ public:
   // calls, and share the object. Compilation uses up to SimtTarget::compileThreads threads.
   Result<std::vector<std::shared_ptr<const SimtFunction>>> compile(const MortiseGraph &graph,
                                                                    std::span<const Group> groups);
-  // Per group, the threads of its blocks if it can be a part of a bundle, with others of as many threads, and leaves the
-  // device room for them; 0: not so.
+  // Per group, the threads of its blocks if it can be a part of a bundle, with others of as many threads, and leaves
+  // the device room for them; 0: not so.
   Result<std::vector<unsigned>> sharableThreads(const MortiseGraph &graph, std::span<const Group> groups);
   // One function for each code. Errors: MORTISE_UNSUPPORTED, for a target without matrices.
   Result<std::shared_ptr<const SimtFunction>> compile(const AttentionCode &code);
