@@ -44,16 +44,23 @@ class BareDebian:
             self.root.parent.mkdir(parents=True, exist_ok=True)
             with open(f"{self.root}.log", "w") as log:
                 # The script of sid makes every suite of these years; that of the newest may be unknown here.
-                options = ("--variant=minbase", f"--include={','.join(('ca-certificates', *packages))}")
-                subprocess.run(["debootstrap", *options, suite, self.root, mirror[1] if mirror else "http://deb.debian.org/debian",
-                                "/usr/share/debootstrap/scripts/sid"], check=True, stdout=log, stderr=log)
+                subprocess.run(["debootstrap", "--variant=minbase", "--include=ca-certificates", suite, self.root,
+                                mirror[1] if mirror else "http://deb.debian.org/debian", "/usr/share/debootstrap/scripts/sid"],
+                               check=True, stdout=log, stderr=log)
+            self.copy_settings()
+            # Not by debootstrap, which knows no package that another one provides.
+            self.run("apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "
+                     f"{' '.join(packages)}")
             made.touch()
+        self.copy_settings()
+        if found := self.run(f"for each in {' '.join(COMPILERS)}; do command -v $each || true; done").split():
+            raise RuntimeError(f"expected a system without a compiler, found {' '.join(found)}")
+
+    def copy_settings(self) -> None:
         for file in FILES:
             if Path(file).exists():
                 (to := self.root / file[1:]).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(file, to)
-        if found := self.run(f"for each in {' '.join(COMPILERS)}; do command -v $each || true; done").split():
-            raise RuntimeError(f"expected a system without a compiler, found {' '.join(found)}")
 
     def run(self, command: str) -> str:
         """What a shell in the system prints. The mounts end with it."""

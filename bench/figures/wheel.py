@@ -3,7 +3,8 @@
 environment on a bare Debian 12, which has no compiler. A row is one CPython with one PyTorch: Debian's own CPython, others that pyenv has
 on this machine, or else those of a later Debian, in which the row then runs (`system`). What cannot be had is in `not_run`, with the
 reason; only the check of the stable ABI and of the sources' version speaks for it. Each row runs three lines that do not import
-torch_mortise (bench/three_lines.py), compares their result with eager, and reads in the report that all of it ran on the cpu plugin.
+torch_mortise (bench/three_lines.py), compares their result with eager, and reads in the report that all of it ran on the cpu plugin;
+then what differs between releases of PyTorch is tried (bench/wheel_checks.py).
 
 `megabytes`: of the wheel; `installed_megabytes`: of its files. `seconds`: to install it beside PyTorch, and for the first call, which
 traces and compiles (medians of the rows). `import_s`: of torch_mortise behind torch, the largest median of a row; at most 0.15. Rows also
@@ -17,6 +18,7 @@ MINUTES = 40
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 PYTORCHES = ("2.11", "2.12", "2.13")
 IMPORTS, IMPORT_LIMIT_S = 5, 0.15
+CHECKS = 5  # of wheel_checks.py
 DEBIANS = {"3.11": ("bookworm", "python3.11"), "3.13": ("trixie", "python3.13"), "3.14": ("forky", "python3.14")}
 PLUGIN_WHEELS = ("torch-mortise-cuda", "torch-mortise-vulkan")
 
@@ -68,6 +70,9 @@ def problem_of(row: dict) -> str:
         found.append(f"importing takes {row['import_s']:.3f} s beyond torch's, where {IMPORT_LIMIT_S} are allowed")
     if row["rejected"] or not {"cpu", "reference", "cuda", "vulkan"} <= set(row["plugins"]):
         found.append(f"expected the plugins cpu, reference, cuda and vulkan, found {row['plugins']}, and rejected {row['rejected']}")
+    found += [f"{name}: {wrong}" for name, wrong in row["checks"].items() if wrong]
+    if len(row["checks"]) < CHECKS:
+        found.append(f"expected {CHECKS} checks, found {list(row['checks'])}")
     if "cpu" not in row["command"]:
         found.append(f"`mortise devices` lists no cpu: {row['command']}")
     return "; ".join(found)
@@ -115,6 +120,7 @@ def measure_row(system, python: str, torch: str, wheels: list[str]) -> dict:
         imported = dict(zip(IMPORTED, (median(each) for each in zip(*times))))
         run(f"/home/venv/bin/pip install -q --no-index {' '.join(wheels[1:])}")
         row = json.loads(run("cd /home && /home/venv/bin/python judge.py").splitlines()[-1])
+        row["checks"] = json.loads(run("cd /home && /home/venv/bin/python wheel_checks.py").splitlines()[-1])
         size = run("du -sk /home/venv/lib/python3*/site-packages/torch_mortise").split()[0]
         row |= imported | {"install_s": install_s, "installed_megabytes": round(int(size) / 1e3, 1),
                            "command": run("/home/venv/bin/mortise devices").strip()}
@@ -169,7 +175,7 @@ def measure(arguments: list[str]) -> dict:
         try:
             system = bare(suite)
             roots.add(system.root)
-            for file in (*made, ROOT / "bench" / "three_lines.py"):
+            for file in (*made, ROOT / "bench" / "three_lines.py", ROOT / "bench" / "wheel_checks.py"):
                 shutil.copy(file, system.root / "home")
             (system.root / "home" / "judge.py").write_text(JUDGE)
             rows[name] = measure_row(system, program, torch, [f"/home/{file.name}" for file in made])

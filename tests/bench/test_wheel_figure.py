@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The figure `wheel` without its systems: a wheel, a row or a machine that is not as it should be is never counted as passed."""
 
+import json
 import os
 import shutil
 import sys
@@ -12,6 +13,9 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tools" / "wheel")]
 import bare
 import check
+import torch
+import torch_mortise
+import wheel_checks
 import figure
 import verdict
 import wheel as maker
@@ -21,6 +25,7 @@ ROW = {
     **{"python": "3.11.2", "torch": "2.13.0", "devices": ["cpu"], "eager": [], "graphs": 1, "nodes": 3, "error": 1e-7},
     **{"dtype": "torch.float32", "shape": [32, 64], "import_s": 0.01, "rejected": [], "command": "cpu: a processor"},
     **{"plugins": ["cpu", "cuda", "reference", "vulkan"], "install_s": 2.0, "first_call_s": 5.0, "installed_megabytes": 100.0},
+    "checks": {check.__name__: "" for check in wheel_checks.CHECKS},
 }
 FAULTS = {
     "in eager": ({"devices": [], "nodes": 0, "eager": ["gelu"]}, "expected everything on cpu"),
@@ -32,6 +37,8 @@ FAULTS = {
     "slow to import": ({"import_s": 0.151}, "importing takes 0.151 s beyond torch's"),
     "a plugin that is not found": ({"plugins": ["cpu", "reference", "vulkan"]}, "expected the plugins"),
     "a damaged plugin": ({"rejected": ["libmortise_cuda.so: sha256 differs"]}, "sha256 differs"),
+    "a check that fails": ({"checks": ROW["checks"] | {"changed_weights": "differs by 1"}}, "changed_weights: differs by 1"),
+    "a check that is not made": ({"checks": {"changed_weights": ""}}, "expected 5 checks"),
     "a command without devices": ({"command": "mortise: no device"}, "lists no cpu"),
 }
 
@@ -118,3 +125,26 @@ def test_pips_settings_reach_the_system(monkeypatch, tmp_path):
     monkeypatch.setenv("PIP_EXTRA_INDEX_URL", f"file://{tmp_path}/index/simple https://example.org/simple")
     folders, kept = bare.settings()
     assert {str(tmp_path / "wheels"), str(tmp_path / "index")} <= set(folders) and f"PIP_FIND_LINKS={tmp_path / 'wheels'}" in kept
+
+
+def test_what_differs_between_releases(capsys):
+    wheel_checks.main()
+    found = json.loads(capsys.readouterr().out)
+    assert len(found) == wheel.CHECKS and set(found.values()) == {""}
+
+
+def test_the_checks_see_faults():
+    x = torch.randn(3)
+    assert "differs" in wheel_checks.apart(torch.zeros(3), x) and "differs" in wheel_checks.apart(x * float("nan"), x)
+
+    def in_eager(x):
+        return torch.special.bessel_j0(x).relu()
+
+    def broken(x):
+        print(end="")
+        return x + 1
+
+    assert wheel_checks.compiled(in_eager)(x) is not None and "special_bessel_j0" in wheel_checks.left_out()
+    assert wheel_checks.compiled(broken)(x) is not None and "print" in wheel_checks.left_out()
+    torch_mortise.reset()
+    assert wheel_checks.left_out() == "nothing was compiled"

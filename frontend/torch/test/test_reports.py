@@ -28,6 +28,30 @@ def with_eager(x):
     return torch.special.bessel_j0(x.exp() + 1).relu() * 2
 
 
+def test_graph_breaks(compile_for):
+    """Coverage knows nothing of what Python runs between the graphs."""
+
+    def broken(x):
+        y = x.relu()
+        print(end="")
+        return y + 1
+
+    torch_mortise.reset()
+    x = torch.randn(4)
+    compile_for(torch.relu)(x)
+    report = torch_mortise.last_report()
+    assert report["graph_breaks"] == [] and report["frames_in_eager"] == 0
+    assert torch.equal(compile_for(broken)(x), x.relu() + 1)
+    report = torch_mortise.last_report()
+    ((reason, count),) = (entry.values() for entry in report["graph_breaks"])
+    assert "print" in reason and "\n" not in reason and "Hint" not in reason and count == 1
+    assert report["coverage"] == 1 and report["frames_in_eager"] == 0
+    text = str(Explanation(report))
+    assert f"broken 1 time, and Python ran a piece in eager: {reason}" in text
+    torch_mortise.reset()
+    assert torch_mortise.last_report()["graph_breaks"] == []
+
+
 def test_calls_over_time(compile_for):
     explanation = profiled(compile_for, Small().eval(), torch.randn(64, 8))
     calls = explanation.report["calls"]

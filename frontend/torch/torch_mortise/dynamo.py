@@ -43,14 +43,6 @@ def compile_training(own, name, is_backward, module, _):
     return graph.entry()
 
 
-def partition(joint, *arguments, **keywords):
-    """PyTorch's partition into forward and backward graph. Keys of random numbers are saved, also inside checkpoints, whose backward pass
-    then draws the same numbers in its program; PyTorch would save the generator's state, and set it around a piece in eager."""
-    for node in joint.graph.find_nodes(op="call_function", target=torch.ops.mortise.seed.default):
-        node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
-    return min_cut_rematerialization_partition(joint, *arguments, **keywords)
-
-
 # What AOTAutograd's runtime wrapper acts on in the metadata of an inference graph (torch/_functorch/_aot_autograd/runtime_wrappers.py).
 # The program itself increments the versions of what it mutates in place.
 WRAPPER_DUTIES = (

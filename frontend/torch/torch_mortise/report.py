@@ -9,6 +9,7 @@ import time
 import weakref
 
 import torch
+from torch._dynamo.utils import counters
 
 from . import caches, timeline
 from .fallback import forget, site
@@ -20,6 +21,7 @@ from .region import NoProgram
 collecting = []
 _recent = collections.deque(maxlen=256)  # weak references to graphs, newest last
 _profiled = None  # the Profile of the last profiling block
+_before = {}  # what Dynamo had counted at the last reset()
 
 
 class Profile:
@@ -59,6 +61,19 @@ def reset():
     forget()
     _recent.clear()
     _profiled = None
+    _before.update({name: collections.Counter(counters[name]) for name in ("graph_break", "frames")})
+
+
+def _counted(name):
+    """What Dynamo has counted since the last reset()."""
+    return collections.Counter(counters[name]) - _before.get(name, collections.Counter())
+
+
+def _graph_breaks():
+    def short(reason):  # without hints
+        return " ".join(reason.split("\n  Hint:")[0].split("\n\n")[0].replace("\n  Explanation:", ":").split())
+
+    return [{"reason": short(reason), "count": count} for reason, count in _counted("graph_break").most_common()]
 
 
 @contextlib.contextmanager
@@ -132,11 +147,14 @@ def _pairs():
 
 def last_report():
     """A dictionary: {"coverage", "operators", "placement": {device: operators}, "time_share": {lowering: share}, "memory":
-    {"output_pool_bytes", ...}, "calls": [...], "graphs": [...]}, one graph for each compiled specialisation; `program` in it is the C
-    API's report.
+    {"output_pool_bytes", ...}, "calls": [...], "graphs": [...], "graph_breaks": [...], "frames_in_eager"}, one graph for each compiled
+    specialisation; `program` in it is the C API's report.
     What runs in "eager" has its reason, and `by_design` if it always does: collectives, and the keys of random numbers.
     `recompiled` says why Dynamo traced the function of a graph anew, None for the first trace; `pending` whether a graph's first
     compilation is still under way (the option compile_timeout).
+    "graph_breaks" are the places where Dynamo ended a graph since reset(), so that Python ran a piece in eager: {"reason", "count"};
+    "frames_in_eager" counts functions that it could not compile at all. Both are of the process, other backends' functions included,
+    and "coverage" knows nothing of them: fullgraph=True makes an error of each.
     "memory" describes the process: bytes that the pool of results keeps, those that are idle now, its blocks, hits and misses.
     "calls" are those of the last `profiling` block: {"graph", "start_s" since the block began, "s" until the call returned, which on a GPU
     is until its work was queued, and at its end "resident_bytes" of the process and "output_pool_bytes"}."""
@@ -161,6 +179,8 @@ def last_report():
         "time_share": {k: v / spent for k, v in times.most_common()} if spent else {},
         "calls": list(_profiled.calls) if _profiled is not None else [],
         "graphs": graphs,
+        "graph_breaks": _graph_breaks(),
+        "frames_in_eager": max(0, _counted("frames")["total"] - _counted("frames")["ok"]),
     }
 
 
@@ -204,6 +224,11 @@ class Explanation:
             if graph["recompiled"]:
                 lines.append(f"  again    traced anew, because a guard of an earlier trace failed: {graph['recompiled']}")
             lines += [f"  note     {n}" for n in graph["notes"]]
+        for found in r["graph_breaks"]:
+            times = "1 time" if found["count"] == 1 else f"{found['count']} times"
+            lines.append(f"broken {times}, and Python ran a piece in eager: {found['reason']}")
+        if r["frames_in_eager"]:
+            lines.append(f"{r['frames_in_eager']} functions that Dynamo could not compile ran in eager")
         return "\n".join(lines)
 
     __repr__ = __str__

@@ -62,30 +62,26 @@ Value Code::approximateExp(Value x) {
 }
 
 // With e = e^-|x| and q = e / (1 + e): e - e q for x < 0, and 1 - q else. So the error of q counts little where e is
-// small.
-Value Code::logisticOf(Value x, Value e) {
-  Value one = constant(x.getType(), 1), q = mul(e, refinedReciprocal(add(e, 1.0)));
+// small. Both e and the result are `scale` times as large.
+Value Code::logisticOf(Value x, Value e, double scale) {
+  Value one = constant(x.getType(), scale), q = mul(e, refinedReciprocal(add(e, one)));
   Value whole = select(roughCompare(P::OLT, x, constant(x.getType(), 0.0)), e, one);
   return normalFma(roughNeg(whole), q, whole);
 }
 
 // Within 3 ULP. -|x| log2 e is a whole number and `rest`, so that only two roundings of a number below 1 are lost,
-// and 2^rest is never subnormal. Where |x| > 64 e is 2^64 times what it should be, which changes neither e - e q = e
-// nor 1 - q = 1 by more than 2^-28, and is taken back at the end, where a subnormal result is rounded.
+// and 2^rest is never subnormal. Nor is e, 2^40 times what it should be; a subnormal result is rounded at the end.
 Value Code::approximateLogistic(Value x) {
-  constexpr double magic = 0x1.8p23 + 127; // leaves the exponent of a f32 in the lowest bits of a sum
-  constexpr int64_t stored = 23;           // bits below the exponent
+  constexpr double magic = 0x1.8p23 + 127 + 40; // leaves the exponent of a f32 in the lowest bits of a sum
   const auto wide = [&](double value) { return constant(x.getType(), value); };
   Value size = roughExtreme<arith::MinimumFOp>(*this, roughAbs(x), 110);
   Value shifted = normalFma(size, wide(-log2e), magic);
   Value rest = normalFma(size, wide(-log2e), roughNeg(add(shifted, -magic)));
   rest = normalFma(size, wide(-log2eRest), rest);
   Value bits = intBits(shifted);
-  const auto literal = [&](int64_t value) { return integer(bits.getType(), value); };
-  bits = two<arith::ShLIOp>(bits, literal(stored));
-  bits = select(roughCompare(P::OGT, size, wide(64)), addI(bits, literal(INT64_C(64) << stored)), bits);
-  Value result = logisticOf(x, mul(approximateExp2(rest, false), bitcast(bits, element(x))));
-  return select(roughCompare(P::OLT, x, wide(-64)), mul(result, 0x1p-64), result);
+  bits = two<arith::ShLIOp>(bits, integer(bits.getType(), 23));
+  Value e = mul(approximateExp2(rest, false), bitcast(bits, element(x)));
+  return mul(logisticOf(x, e, 0x1p40), 0x1p-40);
 }
 
 // max(x, 0) - |x| Phi(-|x|), where -Phi(-a) = e^(-a^2/2) s p(s) with s = 1 / (1 + 0.55 a). The error of Phi counts only

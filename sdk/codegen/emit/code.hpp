@@ -196,7 +196,7 @@ private:
   Value approximateReciprocal(Value x);
   Value refinedReciprocal(Value x);
   Value approximateExp(Value x);
-  Value logisticOf(Value x, Value e);
+  Value logisticOf(Value x, Value e, double scale = 1);
   Value approximateLogistic(Value x);
   Value approximateGelu(Value x);
   Value asInMemory(Value x, int32_t dtype);

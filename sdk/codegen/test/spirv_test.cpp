@@ -196,6 +196,17 @@ TEST(Spirv, QuotientsAreTakenInF64WhereTheDriverIsLoose) {
   EXPECT_EQ(branches, without + 1);
   EXPECT_EQ(widths(known, "rsqrt"), std::set<uint32_t>{64});
   EXPECT_EQ(branches, without + 2); // a root and a quotient
+  const auto refusal = [](const VulkanFeatures &features, const char *op) {
+    TestGraph b;
+    V x = b.input(MORTISE_F64, {64});
+    b.output(b.op(op, {x}, MORTISE_F64, {64}));
+    const auto compiled = compileFirst(b, features);
+    return compiled ? MORTISE_OK : compiled.error().code;
+  };
+  for (const char *op : {"rsqrt", "sqrt"}) {
+    EXPECT_EQ(refusal(loose, op), MORTISE_UNSUPPORTED); // f64 has nothing wider
+    EXPECT_EQ(refusal(known, op), MORTISE_OK);
+  }
   loose.doubles = false;
   TestGraph b;
   V x = b.input(MORTISE_F32, {64});

@@ -86,10 +86,10 @@ Value Translation::bitsOf(Value x) {
 }
 
 // Where a driver's quotients are loose those of f32 are taken in f64: no quotient or root of numbers with 24 bits lies
-// nearer than 2^-50 of itself to the middle of two such numbers, other than on it. f64 has nothing wider, so that it is
-// refused.
+// nearer than 2^-50 of itself to the middle of two such numbers, other than on it. f64 has nothing wider: where its own
+// are loose it is refused.
 bool Translation::isExactThroughF64(Type type) {
-  if (features.exactQuotients)
+  if (features.exactQuotients || (type.isF64() && features.exactFunctions))
     return false;
   if (type.isF64() || !features.doubles)
     refuse("expected a driver whose division and square roots are known to be exact, found none; use f32, on a device "

@@ -23,7 +23,8 @@ struct VulkanFeatures {
   bool flushesSubnormals = false;
   // Which elements of a window lie in a tensor is computed right from positions of 64 bits.
   bool wideWindows = true;
-  // 2^x, 1 / x and x * y + z are as exact as Approximations asks for, which Vulkan does not promise.
+  // 2^x, 1 / x and x * y + z are as exact as Approximations asks for, and quotients and square roots of f64 are rounded
+  // correctly, which Vulkan does not promise.
   bool exactFunctions = false;
   // Threads that exchange values by themselves, which blocks are made of without rest, so that a thread's number
   // follows from those of its subgroup and in it; 0: exchanges go through the block's memory.
