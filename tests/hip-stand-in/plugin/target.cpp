@@ -23,8 +23,7 @@ class EmulatingBackend final : public SimtBackend {
 public:
   EmulatingBackend(const SimtTarget &target, std::unique_ptr<SimtBackend> real, std::unique_ptr<Backend> here)
       : target(target), real(std::move(real)), here(std::move(here)) {}
-  Result<SimtCode> compile(LoopPlan &plan, const SimtSchedule &schedule, const std::string &entry,
-                           unsigned alignment) override;
+  Result<SimtCode> compile(std::span<const ScheduledPlan> plans, const std::string &entry, unsigned alignment) override;
 
 private:
   const SimtTarget target;
@@ -33,9 +32,9 @@ private:
   Lowering lowering;
 };
 
-Result<SimtCode> EmulatingBackend::compile(LoopPlan &plan, const SimtSchedule &schedule, const std::string &entry,
+Result<SimtCode> EmulatingBackend::compile(std::span<const ScheduledPlan> plans, const std::string &entry,
                                            unsigned alignment) {
-  Result<SimtCode> code = real->compile(plan, schedule, entry, alignment);
+  Result<SimtCode> code = real->compile(plans, entry, alignment);
   if (!code)
     return code;
   const test::EmulatedMachine machine(target.subgroup, test::calleeOfTable);
@@ -43,7 +42,7 @@ Result<SimtCode> EmulatingBackend::compile(LoopPlan &plan, const SimtSchedule &s
   Instructions instructions = here->instructions();
   instructions.narrowDivisions = true;
   instructions.keepNan = false;
-  emitKernels(plan, schedule, target, machine, instructions, entry, alignment, *module);
+  emitKernels(plans, target, machine, instructions, entry, alignment, *module);
   machine.finish(*module, instructions);
   llvm::LLVMContext context;
   auto lowered = lowering.run(*module, context, entry);
