@@ -25,6 +25,9 @@ def whole_history(root: Path) -> bool:
     return git(root, "rev-parse", "--is-shallow-repository").stdout.strip() == "false"
 
 
+CACHES = {"__pycache__", ".pytest_cache", ".ruff_cache"}
+
+
 def digest(root: Path, places: tuple[str, ...]) -> str:
     """SHA-256 of the names and contents of the files at these places, but for kept runs: what parts of a figure that were made one after
     the other have to have in common."""
@@ -33,7 +36,7 @@ def digest(root: Path, places: tuple[str, ...]) -> str:
         path = root / place
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             name = file.relative_to(root)
-            if file.is_file() and "__pycache__" not in name.parts and name.parts[:2] != ("bench", "results"):
+            if file.is_file() and not CACHES & set(name.parts) and name.parts[:2] != ("bench", "results"):
                 digest.update(f"{name}\0{hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()
 

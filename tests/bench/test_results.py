@@ -43,3 +43,16 @@ def test_arguments_are_refused_before_anything_is_built(script, bad):
     assert refused.returncode == 2 and "nope" in refused.stderr
     accepted = check(*(["parity", "minilm"] if "figure" in script else ["--model", "minilm"]))
     assert (accepted.returncode, accepted.stdout) == (0, "")
+
+
+def test_what_tools_leave_behind_is_no_source(tmp_path):
+    """Parts of a figure come from several machines, on some of which tests have run."""
+    (tmp_path / "ir" / "folder").mkdir(parents=True)
+    (tmp_path / "ir" / "a.py").write_text("1")
+    before = kept.digest(tmp_path, ("ir",))
+    for left in ("ir/__pycache__/a.pyc", "ir/folder/.pytest_cache/v/cache/lastfailed", "ir/.ruff_cache/0.1/1"):
+        (file := tmp_path / left).parent.mkdir(parents=True)
+        file.write_text("left")
+    assert kept.digest(tmp_path, ("ir",)) == before
+    (tmp_path / "ir" / ".clang-tidy").write_text("Checks:")
+    assert kept.digest(tmp_path, ("ir",)) != before
