@@ -82,6 +82,9 @@ static void describeSymbols(Dag &dag) {
         dim.collectSymbols(used);
     expr.offset.collectSymbols(used), expr.extent.collectSymbols(used);
   }
+  for (const std::vector<Dim> &strides : dag.rootStrides)
+    for (const Dim &stride : strides)
+      stride.collectSymbols(used);
   for (uint32_t number : used)
     if (number < dag.symbols.size()) {
       dag.usedSymbols.push_back(number);
@@ -123,13 +126,13 @@ Result<Dag> buildDag(const MortiseGraph &graph, const Group &group) {
   Dag dag;
   dag.symbols = symbolRanges(graph);
   std::unordered_map<uint32_t, ExprId> known; // graph value -> expression
+  const auto reduced = [&](const Dim &dim) { return dim.isNumber() ? dim : simplify(dim, dag.symbols); };
   for (size_t i = 0; i < group.inputs.size(); ++i) {
     const MortiseType &type = *graph.values[group.inputs[i]]->type;
     View view = i < group.inputViews.size() ? group.inputViews[i] : denseView(*graph.values[group.inputs[i]]);
     Expr expr;
     expr.op = Op::Input;
     expr.dtype = type.dtype;
-    auto reduced = [&](const Dim &dim) { return dim.isNumber() ? dim : simplify(dim, dag.symbols); };
     for (const Dim &dim : view.dims)
       expr.dims.push_back(reduced(dim));
     for (const Dim &stride : view.strides)
@@ -161,15 +164,23 @@ Result<Dag> buildDag(const MortiseGraph &graph, const Group &group) {
       return Error{MORTISE_UNSUPPORTED, std::string("groups cannot compute ") + node.op + ": " + support.detail};
     known[node.results[0]->index] = result;
   }
-  for (uint32_t output : group.outputs) {
+  for (size_t i = 0; i < group.outputs.size(); ++i) {
+    const uint32_t output = group.outputs[i];
     if (!known.count(output))
       return Error{MORTISE_INVALID_ARGUMENT, "a group does not compute its output value " + std::to_string(output)};
     dag.roots.push_back(known[output]);
+    const View view = i < group.outputViews.size() ? group.outputViews[i] : denseView(*graph.values[output]);
+    std::vector<Dim> &strides = dag.rootStrides.emplace_back();
+    for (const Dim &stride : view.strides)
+      strides.push_back(reduced(stride));
   }
   for (const Expr &expr : dag.exprs)
     describe(dag.key, expr);
   describeSymbols(dag);
   dag.key.append(reinterpret_cast<const char *>(dag.roots.data()), dag.roots.size() * 4);
+  for (const std::vector<Dim> &strides : dag.rootStrides)
+    for (const Dim &stride : strides)
+      describe(dag.key, stride);
   if (dag.product) // which fuse() does not group as it does the same sum spelled out
     dag.key += 'p';
   return dag;

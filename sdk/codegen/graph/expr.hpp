@@ -59,12 +59,13 @@ struct Expr {
 };
 
 struct Dag {
-  std::vector<Expr> exprs;           // operands come before their users
-  std::vector<ExprId> roots;         // one per Group::outputs
-  std::string key;                   // equal keys compile to equal functions
-  std::vector<SymbolRange> symbols;  // of the graph
-  std::vector<uint32_t> usedSymbols; // the numbers of those that occur, ascending
-  bool product = false;              // a node of it is a product (isProduct)
+  std::vector<Expr> exprs;                   // operands come before their users
+  std::vector<ExprId> roots;                 // one per Group::outputs
+  std::vector<std::vector<Dim>> rootStrides; // of each root in memory
+  std::string key;                           // equal keys compile to equal functions
+  std::vector<SymbolRange> symbols;          // of the graph
+  std::vector<uint32_t> usedSymbols;         // the numbers of those that occur, ascending
+  bool product = false;                      // a node of it is a product (isProduct)
 };
 
 // `nodes` in depth-first order from `outputs`, operands first. Equal computations come in equal order, wherever their
@@ -88,6 +89,7 @@ bool expandsAlways(mortise::Op op);
 
 // A product of tensors or a convolution: a node that becomes a sum of products.
 bool isProduct(const MortiseNode &node);
+inline bool isView(const MortiseNode &node) { return has(node, Trait::View); }
 // As supports(); where `contractions`, with products, convolutions and pools (FuseTarget::contractions).
 Support supports(const MortiseNode &node, bool contractions);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Producer/consumer fusion. Nodes are visited in reverse order. A node joins the groups that use its result, or its
 // result gets memory and starts a group of its own. Plans decide which nodes fit one loop nest.
+#include "graph/order.hpp"
 #include "space/plan.hpp"
 
 #include <algorithm>
@@ -15,8 +16,6 @@ namespace {
 constexpr double cheapCost = 4.5;     // up to this cost a value is recomputed in every group that uses it
 constexpr double expensiveCost = 16;  // from this cost on a value is not recomputed for every repetition of a broadcast
 constexpr int64_t smallGroup = 32768; // elements up to which one thread is enough
-
-bool isView(const MortiseNode &node) { return has(node, Trait::View); }
 
 // Each result reads many elements, or the node first copies a whole tensor.
 bool isHeavy(const MortiseNode &node) {
@@ -250,6 +249,8 @@ Group Fuser::describe(const PendingGroup &building) const {
   Group group;
   group.nodes.assign(building.nodes.begin(), building.nodes.end());
   group.outputs = building.outputs;
+  for (const uint32_t output : group.outputs)
+    group.outputViews.push_back(layout(output));
   std::set<uint32_t> made, seen;
   for (uint32_t n : group.nodes)
     made.insert(resultOf(n));
@@ -465,41 +466,8 @@ void Fuser::place(uint32_t n) {
   startGroup(n);
 }
 
-std::string nameOf(const MortiseGraph &graph, const Group &group) {
-  std::vector<std::string> ops;
-  for (uint32_t n : group.nodes) {
-    std::string op = graph.nodes[n]->op + 8;
-    if (!isView(*graph.nodes[n]) && op != "constant" && std::find(ops.begin(), ops.end(), op) == ops.end())
-      ops.push_back(op);
-  }
-  // Names the heavy ops first, because they tell what the group is.
-  auto heavy = [](const std::string &op) {
-    return op.find("norm") != op.npos || op.find("softmax") != op.npos || op.find("reduce") != op.npos || op == "dot" ||
-           op == "linear" || op == "convolution" || op.find("pool") != op.npos;
-  };
-  for (size_t i = 1; i < ops.size(); ++i)
-    for (size_t j = i; j > 0 && heavy(ops[j]) && !heavy(ops[j - 1]); --j)
-      std::swap(ops[j], ops[j - 1]);
-  if (ops.empty())
-    ops.push_back("copy");
-  std::string name;
-  for (size_t i = 0; i < ops.size() && i < 4; ++i)
-    name += (i ? "+" : "") + ops[i];
-  if (ops.size() > 4)
-    name += "+..";
-  auto symbolName = [&](uint32_t i) { return std::string(graph.symbols[i]->name); };
-  bool first = true;
-  for (const Dim &dim : dimsOf(*graph.values[group.outputs[0]]->type)) {
-    name += (first ? " " : "x") + dim.text(symbolName);
-    first = false;
-  }
-  return name;
-}
-
-// Orders the groups so that each follows the groups and taken nodes whose values it reads.
 Result<void> Fuser::finish(FuseResult &result) {
   std::vector<Group> all;
-  std::unordered_map<uint32_t, uint32_t> madeBy; // value -> unit; groups come first, then taken nodes
   for (const PendingGroup &building : groups) {
     Group group = describe(building);
     Result<const PlanFacts *> summary = planFacts(group);
@@ -509,71 +477,17 @@ Result<void> Fuser::finish(FuseResult &result) {
       return *(*summary)->error;
     group.kind = (*summary)->kind;
     group.name = nameOf(graph, group);
-    for (uint32_t output : group.outputs)
-      madeBy[output] = all.size();
+    group.inPlace = updatedInput(graph, group);
     all.push_back(std::move(group));
   }
-  std::vector<uint32_t> position; // per unit: its place in the graph's order
-  for (const Group &group : all)
-    position.push_back(group.nodes.back());
-  std::vector<uint32_t> takenUnits;
+  std::vector<uint32_t> others;
   for (size_t n = 0; n < graph.node_count; ++n)
-    if (live[n] && taken(n)) {
-      for (size_t i = 0; i < graph.nodes[n]->result_count; ++i)
-        madeBy[graph.nodes[n]->results[i]->index] = position.size();
-      position.push_back(n);
-      takenUnits.push_back(n);
-    }
-  std::vector<std::vector<uint32_t>> after(position.size());
-  std::vector<uint32_t> waiting(position.size());
-  auto edge = [&](uint32_t value, uint32_t unit) {
-    if (views[value] && !madeBy.count(value))
-      value = views[value]->base;
-    if (auto found = madeBy.find(value); found != madeBy.end() && found->second != unit) {
-      after[found->second].push_back(unit);
-      ++waiting[unit];
-    }
-  };
-  for (size_t g = 0; g < all.size(); ++g)
-    for (uint32_t input : all[g].inputs)
-      edge(input, g);
-  for (size_t t = 0; t < takenUnits.size(); ++t)
-    for (size_t i = 0; i < graph.nodes[takenUnits[t]]->operand_count; ++i)
-      if (const MortiseValue *operand = graph.nodes[takenUnits[t]]->operands[i])
-        edge(operand->index, all.size() + t);
-  std::set<std::pair<uint32_t, uint32_t>> ready;
-  for (uint32_t unit = 0; unit < position.size(); ++unit)
-    if (!waiting[unit])
-      ready.insert({position[unit], unit});
-  size_t done = 0;
-  while (!ready.empty()) {
-    uint32_t unit = ready.begin()->second;
-    ready.erase(ready.begin());
-    ++done;
-    if (unit < all.size())
-      result.groups.push_back(std::move(all[unit]));
-    for (uint32_t next : after[unit])
-      if (--waiting[next] == 0)
-        ready.insert({position[next], next});
-  }
-  if (done != position.size()) {
-    std::string names;
-    for (uint32_t unit = 0; unit < all.size(); ++unit)
-      if (waiting[unit])
-        names += " '" + all[unit].name + "'";
-    return Error{MORTISE_INTERNAL, "fused groups depend on each other in a cycle, report this:" + names};
-  }
-  for (Group &group : result.groups)
-    if (isOp(*graph.nodes[group.nodes.back()], mortise::Op::Put) && group.outputs.size() == 1) {
-      const MortiseNode &put = *graph.nodes[group.nodes.back()];
-      size_t readers = 0;
-      for (uint32_t n : group.nodes)
-        for (size_t i = 0; i < graph.nodes[n]->operand_count; ++i)
-          readers += graph.nodes[n]->operands[i] == put.operands[0];
-      for (size_t i = 0; i < group.inputs.size() && readers == 1; ++i)
-        if (group.inputs[i] == put.operands[0]->index)
-          group.inPlace = i;
-    }
+    if (live[n] && taken(n))
+      others.push_back(n);
+  auto ordered = inOrder(graph, std::move(all), others, views);
+  if (!ordered)
+    return ordered.error();
+  result.groups = std::move(*ordered);
   for (size_t v = 0; v < views.size(); ++v)
     if (demanded[v])
       views[v].reset();

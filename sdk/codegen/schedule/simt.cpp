@@ -101,7 +101,7 @@ static std::optional<IndexId> findPeeled(const LoopPlan &plan, const SimtTarget 
   for (const Loop &loop : plan.loops)
     rows *= &loop == &last ? 1 : plan.typical(loop.extent);
   const double rowVectors = static_cast<double>(*extent) / wide;
-  if (!last.reduced && rows * std::min<double>(rowThreads, rowVectors / vectorsPerThread) < target.deviceThreads / 4)
+  if (!last.reduced && rows * std::min<double>(rowThreads, rowVectors / vectorsPerThread) < target.deviceThreads / 4.0)
     return {};
   std::optional<IndexId> found;
   for (const Root &root : plan.roots)
@@ -268,7 +268,7 @@ static void shareUnits(const LoopPlan &plan, const SimtTarget &target, SimtSched
   const double vectors = plan.typical(extent) / schedule.stepOf(schedule.split);
   const double steps = vectors / schedule.team, most = std::min<double>(mostParts, steps / stepsPerPart);
   const double blocks = std::max(1.0, std::ceil(plan.typical(schedule.units) / schedule.teams));
-  const double resident = std::max(1U, target.deviceThreads / 2 / schedule.threads());
+  const double resident = std::max(1.0, std::floor(target.deviceThreads / 2.0 / schedule.threads()));
   schedule.parts = chooseParts(blocks, resident, 1, most);
   // Where there is a second kernel anyway, it has all that threads would have to fold.
   const unsigned withoutFolds = static_cast<unsigned>(std::ceil(steps / (SimtSchedule::foldAfter * mostUnrolled)));
@@ -291,14 +291,15 @@ static unsigned narrowColumns(const LoopPlan &plan, const SimtTarget &target, co
   double columns = 1, rows = 1;
   for (const ScheduledLoop &loop : schedule.loops)
     (loop.inside ? rows : columns) *= plan.typical(loop.extent);
-  const double perColumn = isShareable(plan) ? rows / mostUnrolled : columnThreads / target.subgroup;
+  const double perColumn =
+      isShareable(plan) ? rows / mostUnrolled : static_cast<double>(columnThreads) / target.subgroup;
   unsigned bytes = 0; // of a lane's partial results, which a block has in its memory
   for (const Reduction &reduction : plan.reductions) {
     const Expr &expr = plan.dag.exprs[reduction.expr];
     bytes += registerBytes(plan.dag.exprs[expr.operands[0]].dtype) + (isArg(expr.op) ? 8 : 0);
   }
   unsigned lanes = schedule.lanes;
-  while (lanes > 1 && (columns / lanes < target.subgroup || columns / lanes * perColumn < target.deviceThreads / 4 ||
+  while (lanes > 1 && (columns / lanes < target.subgroup || columns / lanes * perColumn < target.deviceThreads / 4.0 ||
                        columnThreads * lanes * bytes > blockBytes))
     lanes /= 2;
   return lanes;

@@ -16,14 +16,14 @@ Dim LoopPlan::coefficient(IndexId index, uint32_t loop) const {
 }
 
 // The dimensions, outermost first. A group with reductions has those of its largest operand; if most tensors lie along
-// another one in memory (channels last), that one goes to the end. Reduced dimensions keep their order, because the
-// first of equal elements wins.
+// another one in memory (channels last), that one goes to the end. Without reductions, only what is written decides.
+// Reduced dimensions keep their order, because the first of equal elements wins.
 std::vector<uint32_t> LoopPlan::order() const {
   std::vector<uint32_t> found(dims.size());
   std::iota(found.begin(), found.end(), 0);
   const auto isLoop = [&](uint32_t i) { return !(dims[i] == 1); };
   const auto innermost = std::find_if(found.rbegin(), found.rend(), isLoop);
-  if (!reducedMask || scan || isPut() || innermost == found.rend())
+  if (scan || isPut() || innermost == found.rend())
     return found;
   std::vector<int> votes(dims.size());
   const auto vote = [&](IndexId address) {
@@ -33,7 +33,8 @@ std::vector<uint32_t> LoopPlan::order() const {
     if (along != found.end() && std::ranges::all_of(found, moves))
       ++votes[*along];
   };
-  std::ranges::for_each(loads, vote);
+  if (reducedMask)
+    std::ranges::for_each(loads, vote);
   for (const Root &root : roots)
     vote(root.address);
   const auto best = std::ranges::max_element(votes) - votes.begin();

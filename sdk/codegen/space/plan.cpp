@@ -133,7 +133,8 @@ Result<void> LoopPlan::placeRoots() {
     }
   Dim total = elementCount(dims), kept = elementCount(keptDims);
   int top = 0;
-  for (ExprId id : dag.roots) {
+  for (size_t i = 0; i < dag.roots.size(); ++i) {
+    const ExprId id = dag.roots[i];
     const Expr &expr = dag.exprs[id];
     Root root{id, 0};
     if (elementCount(expr.dims) == total) {
@@ -144,7 +145,7 @@ Result<void> LoopPlan::placeRoots() {
     } else {
       return Error{MORTISE_UNSUPPORTED, "the outputs of a group do not share a loop nest"};
     }
-    root.address = space.linearise(space.tuple(root.at), expr.dims);
+    root.address = space.dot(std::vector<IndexId>(space.tuple(root.at)), dag.rootStrides[i], 0);
     int found = level(id, root.at, 0);
     if (found < 0)
       return Error{MORTISE_UNSUPPORTED, failure};

@@ -12,7 +12,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 
 namespace mortise::codegen::test {
@@ -76,7 +78,7 @@ public:
   // same kernels in SPIR-V have to be valid.
   void check(Bound bound, const std::string &what = "") {
     static auto compiler = std::move(*Compiler::create(testTarget(2)));
-    auto fused = fuse({&graph, {}, {}, {}}, testTarget(2));
+    auto fused = fuse({&graph, {}, {}, layouts}, testTarget(2));
     if (!fused)
       for (size_t n = 0; n < graph.node_count; ++n) {
         std::printf("%%%u = %s", graph.nodes[n]->results[0]->index, graph.nodes[n]->op);
@@ -100,7 +102,7 @@ public:
   }
 
   void emulate(Bound bound, const std::string &what) {
-    auto parts = fuse({&graph, {}, {}, {}}, simtFuseTarget());
+    auto parts = fuse({&graph, {}, {}, layouts}, simtFuseTarget());
     ASSERT_TRUE(parts) << what << parts.error().message;
     auto kernels = Emulator::shared().compile(graph, parts->groups);
     ASSERT_TRUE(kernels) << what << kernels.error().message;
@@ -155,7 +157,8 @@ public:
     V value = graph.outputs[output];
     int32_t dtype = value->type->dtype;
     for (int64_t i = 0; i < elementCount(*value->type); ++i) {
-      double found = element(memory.at(value->index), dtype, i), want = element(expected.at(value->index), dtype, i);
+      double found = element(memory.at(value->index), dtype, placeOf(value, i)),
+             want = element(expected.at(value->index), dtype, i);
       if (std::isnan(want) ? std::isnan(found)
                            : found == want && (!isFloat(dtype) || std::signbit(found) == std::signbit(want)))
         continue;
@@ -169,7 +172,37 @@ public:
     }
   }
 
+  // Gives what groups write, updates aside, its dimensions in any order in memory.
+  void permute(unsigned seed) {
+    std::mt19937 engine(seed);
+    layouts.assign(graph.value_count, std::nullopt);
+    for (size_t n = 0; n < graph.node_count; ++n) {
+      if (isOp(*graph.nodes[n], mortise::Op::Put))
+        continue;
+      const V value = graph.nodes[n]->results[0];
+      View view = denseView(*value);
+      std::vector<size_t> order(view.dims.size());
+      std::iota(order.begin(), order.end(), 0);
+      std::ranges::shuffle(order, engine);
+      Dim stride = 1;
+      for (const size_t i : order)
+        view.strides[i] = stride, stride *= view.dims[i];
+      layouts[value->index] = std::move(view);
+    }
+  }
+
 private:
+  // Of an element, counted row by row.
+  int64_t placeOf(V value, int64_t element) const {
+    if (layouts.empty() || !layouts[value->index])
+      return element;
+    const View &view = *layouts[value->index];
+    int64_t place = 0;
+    for (size_t i = view.dims.size(); i-- > 0; element /= *view.dims[i].number())
+      place += element % *view.dims[i].number() * *view.strides[i].number();
+    return place;
+  }
+
   static bool isClose(double found, double want, int32_t dtype, double allowed, Bound bound) {
     if (std::isnan(found) || std::isnan(want) || allowed == 0)
       return false;
@@ -202,6 +235,7 @@ public:
   const MortiseGraph &graph;
   Memory memory, expected;
   std::vector<Group> groups;
+  std::vector<std::optional<View>> layouts; // FuseRequest::layouts
 };
 
 } // namespace mortise::codegen::test

@@ -32,6 +32,20 @@ TEST(Random, GraphsAgreeWithTheReference) {
   });
 }
 
+TEST(Random, GroupsWriteDimensionsInAnyOrder) {
+  eachSeed([](unsigned seed) {
+    RandomGraph maker(seed, RandomGraph::Kind::Numbers);
+    maker.build();
+    if (!maker.values.back()->producer || maker.isTooLarge())
+      return;
+    Oracle oracle(maker.b);
+    oracle.permute(seed);
+    for (V input : maker.inputs)
+      oracle.fill(input, Fill::Plain, seed);
+    oracle.check(roundings, "MORTISE_SEED=" + std::to_string(seed));
+  });
+}
+
 TEST(Random, SymbolicGraphsAgreeWithTheReferenceAtAllShapes) {
   auto compiler = std::move(*Compiler::create(testTarget(2)));
   eachSeed([&](unsigned seed) {

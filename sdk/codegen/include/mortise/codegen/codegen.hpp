@@ -38,12 +38,12 @@ struct Target {
 enum class GroupKind { Pointwise, Rows, Columns, Scan, Product };
 
 // The nodes that one generated function computes. `inputs` and `outputs` are the values in memory at its border:
-// `inputViews[i]` describes the memory of inputs[i], and outputs are written dense.
+// `inputViews[i]` and `outputViews[i]` describe the memory of inputs[i] and outputs[i], dense where there is no view.
 struct Group {
   GroupKind kind = GroupKind::Pointwise;
   std::vector<uint32_t> nodes; // ascending
   std::vector<uint32_t> inputs, outputs;
-  std::vector<View> inputViews;
+  std::vector<View> inputViews, outputViews;
   // The position of the input that a put may update in place: outputs[0] may then be the memory of inputs[inPlace], and
   // only the updated elements are written. -1: no output may overlap an input.
   int inPlace = -1;
@@ -59,7 +59,7 @@ struct FuseRequest {
   std::vector<bool> materialise; // per value: it needs dense memory of its own, because a library call reads it so
   // View ops between a value and a library call that reads it in place through these views are not materialised.
 
-  // Per value, or empty: the layout of a taken node's result that is not dense (`base` is the value itself).
+  // Per value, or empty: the layout of a node's result that is not dense (`base` is the value itself). A put's is dense.
   std::vector<std::optional<View>> layouts;
 };
 
