@@ -42,6 +42,7 @@ std::optional<double> Claims::splat(uint32_t index) {
 
 Result<Claims> claim(const Analysis &facts) {
   Claims claims(facts);
+  chooseLayouts(facts, claims.layout);
   for (auto *part : {claimConvolutionGradients, claimMergedProducts, claimUpdates, claimRandom, claimSorts,
                      claimConvolutions, claimPools, claimProducts})
     if (Result<void> result = part(claims); !result)

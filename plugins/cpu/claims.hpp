@@ -3,6 +3,7 @@
 // can fuse. Each family of ops has a claim function in kernels/, which reads the facts and adds units.
 #pragma once
 
+#include "kernels/channels.hpp"
 #include "units.hpp"
 
 namespace mortise::cpu {
@@ -14,9 +15,9 @@ public:
   const View &viewOf(uint32_t value);
   // Extents and strides in the value's own memory; dense unless setRoot said otherwise.
   View rootOf(uint32_t value) const;
-  bool hasRoot(uint32_t value) const { return roots[value].has_value(); }
+  bool ownsRoot(uint32_t value) const { return cpu::ownsRoot(*graph->values[value], roots[value]); }
   // Before anyone asks for the view of a value behind this one.
-  void setRoot(uint32_t value, View view) { roots[value] = std::move(view); }
+  void setRoot(uint32_t value, View view) { views[value] = roots[value] = std::move(view); }
   void makeDense(uint32_t value); // with memory of its own, whatever it was a view of
   const std::vector<std::optional<View>> &allRoots() const { return roots; }
 
@@ -39,6 +40,9 @@ struct Claims {
   // The one element of an f32 literal that is the same everywhere.
   std::optional<double> splat(uint32_t value);
 };
+
+// Sets roots: which images are not row-major. Runs before the claims. layouts.cpp
+void chooseLayouts(const Analysis &facts, Layout &layout);
 
 // Runs the claim functions below. `facts` has to outlive the result.
 Result<Claims> claim(const Analysis &facts);

@@ -111,4 +111,8 @@ struct ProductLoop {
 };
 std::function<void(void *const *)> productLoop(ProductLoop loop); // operands: a, b, c
 
+// f32 from bf16 or f16, or the other way round, element by element. Operands: source, target. kernels/conversion.cpp
+std::function<void(void *const *)> conversionLoop(dnnl::memory::data_type from, dnnl::memory::data_type to,
+                                                  int64_t count);
+
 } // namespace mortise::cpu

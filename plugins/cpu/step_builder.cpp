@@ -54,6 +54,20 @@ const FixedView &StepBuilder::viewOf(uint32_t value) {
   return *view;
 }
 
+FixedView StepBuilder::rootOf(uint32_t index) {
+  return values(units.roots[index] ? *units.roots[index] : denseView(value(index)));
+}
+
+bool StepBuilder::isWhole(const FixedView &view) {
+  const FixedView root = rootOf(view.base);
+  if (view.offset != 0 || view.dims != root.dims)
+    return false;
+  for (size_t i = 0; i < view.dims.size(); ++i)
+    if (view.dims[i] != 1 && view.strides[i] != root.strides[i])
+      return false;
+  return true;
+}
+
 bool StepBuilder::diesAt(uint32_t index, const Unit &unit) const {
   return value(index).producer && !units.constant[index] && !units.partOf[index] && units.outputHome[index] == none &&
          !readLater(index, unit) && !units.copied[index];
@@ -115,10 +129,9 @@ Operand StepBuilder::read(uint32_t index, int64_t offset) {
       found.dense = literalBuffer(*producer);
     else if (found.blocked != none) {
       Operand source{found.blocked, 0, false}, target = write(index);
-      std::span<const int64_t> dims = extents(index);
-      dnnl::memory::desc dense(dnnl::memory::dims(dims.begin(), dims.end()), found.layout.get_data_type(),
-                               denseStrides(dims));
-      reorder("to row-major", memory[index].layout, source, dense, target);
+      const FixedView root = rootOf(index);
+      const dnnl::memory::desc dense(root.dims, found.layout.get_data_type(), root.strides);
+      reorder(units.roots[index] ? "to channels last" : "to row-major", memory[index].layout, source, dense, target);
     }
   }
   return {memory[index].dense, memory[index].offset + offset * static_cast<int64_t>(dtypeBits(type(index).dtype) / 8),
@@ -129,8 +142,8 @@ Operand StepBuilder::write(uint32_t index) {
   Memory &found = memory[index];
   if (found.dense == none) {
     size_t size = bytes(index);
-    if (const std::optional<View> &root = units.roots[index]; root && size != 0) {
-      FixedView view = values(*root);
+    if (units.roots[index] && size != 0) {
+      const FixedView view = rootOf(index);
       int64_t last = 0;
       for (size_t i = 0; i < view.dims.size(); ++i)
         last += (view.dims[i] - 1) * view.strides[i];
@@ -173,6 +186,27 @@ Step &StepBuilder::addLibraryStep(std::string name, const char *lowering, dnnl::
   return addStep(std::move(step));
 }
 
+// The library converts by its loops for all layouts and types.
+static bool isPlain(const dnnl::reorder::primitive_desc &description) {
+  return description.src_desc().get_data_type() != description.dst_desc().get_data_type() &&
+         !std::string_view(description.impl_info_str()).starts_with("jit");
+}
+
+// The layout of the side that has 16 bits, in f32, if the other side has f32 and nothing but elements lies in memory
+// there; else none.
+static std::optional<dnnl::memory::desc> inFloats(const dnnl::memory::desc &from, const dnnl::memory::desc &to) {
+  using type = dnnl::memory::data_type;
+  const auto isNarrow = [](const dnnl::memory::desc &layout) {
+    return (layout.get_data_type() == type::bf16 || layout.get_data_type() == type::f16) &&
+           layout.get_inner_nblks() == 0 &&
+           layout.get_size() == 2 * static_cast<size_t>(elementCount(std::span<const int64_t>(layout.get_dims())));
+  };
+  for (const auto &[narrow, wide] : {std::pair(from, to), std::pair(to, from)})
+    if (isNarrow(narrow) && wide.get_data_type() == type::f32)
+      return dnnl::memory::desc(narrow.get_dims(), type::f32, narrow.get_strides());
+  return {};
+}
+
 void StepBuilder::reorder(const char *what, const dnnl::memory::desc &from, Operand source,
                           const dnnl::memory::desc &to, Operand target) {
   auto found =
@@ -184,8 +218,37 @@ void StepBuilder::reorder(const char *what, const dnnl::memory::desc &from, Oper
     found = reorders.end() - 1;
   }
   target.written = true;
-  addLibraryStep(std::string("reorder ") + what, "onednn.reorder", found->description, {DNNL_ARG_FROM, DNNL_ARG_TO},
-                 {from, to}, {source, target});
+  const dnnl::reorder::primitive_desc description = found->description;
+  if (const auto floats = isPlain(description) ? inFloats(from, to) : std::nullopt) {
+    const dnnl::memory::desc &plain = *floats;
+    const bool widens = to.get_data_type() == dnnl::memory::data_type::f32;
+    const bool isAll = plain == (widens ? to : from);
+    Operand between = isAll ? (widens ? target : source) : Operand{allocate(plain.get_size()), 0, true};
+    if (!widens && !isAll)
+      reorder(what, from, source, plain, between);
+    between.written = widens;
+    addConversion(what, from.get_data_type(), widens ? source : between, to.get_data_type(), widens ? between : target,
+                  static_cast<int64_t>(plain.get_size() / 4));
+    between.written = false;
+    if (widens && !isAll)
+      reorder(what, plain, between, to, target);
+    return;
+  }
+  addLibraryStep(std::string("reorder ") + what, isPlain(description) ? "onednn.reorder.plain" : "onednn.reorder",
+                 description, {DNNL_ARG_FROM, DNNL_ARG_TO}, {from, to}, {source, target});
+}
+
+void StepBuilder::addConversion(const char *what, dnnl::memory::data_type from, Operand source,
+                                dnnl::memory::data_type to, Operand target, int64_t count) {
+  Step step;
+  step.name = std::string("convert ") + what;
+  step.lowering = "cpu.conversion";
+  step.bytes = 6.0 * static_cast<double>(count);
+  step.operands = {source, target};
+  step.action = NativeLoop{conversionLoop(from, to, count), "convert " + std::to_string(static_cast<int>(from)) +
+                                                                " to " + std::to_string(static_cast<int>(to)) + " " +
+                                                                std::to_string(count)};
+  addStep(std::move(step));
 }
 
 void StepBuilder::addCopy(std::string name, Operand source, Operand target, size_t bytes) {

@@ -31,6 +31,9 @@ public:
   size_t bytes(uint32_t value) { return (static_cast<size_t>(elements(value)) * dtypeBits(type(value).dtype) + 7) / 8; }
   std::string typeText(uint32_t value); // "f32[2, 16]"
   const FixedView &viewOf(uint32_t value);
+  FixedView rootOf(uint32_t value); // in its own memory
+  // The view is of all elements of its value, each where the value has it.
+  bool isWhole(const FixedView &view);
   bool isConstant(uint32_t value) const { return units.constant[value]; }
 
   // ---- Memory and steps
@@ -46,6 +49,9 @@ public:
                        std::vector<Operand> operands);
   void reorder(const char *what, const dnnl::memory::desc &from, Operand source, const dnnl::memory::desc &to,
                Operand target);
+  // `count` elements of f32 from 16 bits, or the other way round.
+  void addConversion(const char *what, dnnl::memory::data_type from, Operand source, dnnl::memory::data_type to,
+                     Operand target, int64_t count);
   void addCopy(std::string name, Operand source, Operand target, size_t bytes);
   bool binding = false; // steps made now run once, at bind time
   // By a unit that comes after this one.

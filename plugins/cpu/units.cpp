@@ -92,7 +92,7 @@ static std::vector<bool> chooseMaterialised(const Analysis &facts, const Claims 
   for (size_t i = 0; i < facts.graph.output_count; ++i) {
     uint32_t index = facts.graph.outputs[i]->index;
     const View &view = layout.viewOf(index);
-    bool whole = isDense(view) && !layout.hasRoot(view.base) &&
+    bool whole = isDense(view) && layout.ownsRoot(view.base) &&
                  elementCount(facts.extents(index)) == elementCount(facts.extents(view.base));
     const MortiseNode *producer = facts.value(view.base).producer;
     bool plainSource = !producer || isOp(*producer, "mortise.constant") || claims.taken[producer->index] || whole;
@@ -320,8 +320,9 @@ Result<Units> makeUnits(const Analysis &facts, Claims claims) {
 static bool isWhole(const Units &units, uint32_t output) {
   const View &view = units.views[output];
   const MortiseNode *producer = units.graph->values[view.base]->producer;
-  return producer && !isOp(*producer, "mortise.constant") && !units.constant[view.base] && !units.roots[view.base] &&
-         isDense(view) && !units.partOf[view.base] &&
+  return producer && !isOp(*producer, "mortise.constant") && !units.constant[view.base] &&
+         ownsRoot(*units.graph->values[view.base], units.roots[view.base]) && isDense(view) &&
+         !units.partOf[view.base] &&
          elementCount(denseView(*units.graph->values[output]).dims) ==
              elementCount(denseView(*units.graph->values[view.base]).dims);
 }

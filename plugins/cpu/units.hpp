@@ -94,6 +94,7 @@ struct Convolution {
   Gradient gradient = Gradient::None;
   dnnl::memory::dims strides, low, high, dilations; // dilations as the library counts them, from 0
   dnnl::memory::dims spread;
+  std::vector<int64_t> targetOrder; // OfWeights: the permutation of the result's dimensions in the target, if any
   bool operator==(const Convolution &) const = default;
 };
 

@@ -307,12 +307,14 @@ std::string title(const FixedConvolution &made) {
 
 Operand inLayout(StepBuilder &builder, uint32_t index, const FixedView &view, const memory::desc &wanted) {
   Memory &found = builder.memoryOf(view.base);
-  bool whole = isDense(view) && std::ranges::equal(builder.extents(view.base), view.dims);
+  const bool whole = builder.isWhole(view);
   if (whole && found.blocked != none && found.layout == wanted)
     return {found.blocked, 0, false};
+  const memory::data_type type = libraryType(builder.type(index).dtype);
+  const bool isThere = isLayoutOf(view, type, wanted);
   memory::desc layout;
   Operand source;
-  if (whole && found.blocked != none) {
+  if (whole && found.blocked != none && !(isThere && found.dense != none)) {
     layout = found.layout;
     source = {found.blocked, 0, false};
   } else {
@@ -320,8 +322,10 @@ Operand inLayout(StepBuilder &builder, uint32_t index, const FixedView &view, co
     for (size_t i = strides.size(); i-- > 0;)
       if (view.dims[i] == 1)
         strides[i] = i + 1 < strides.size() ? strides[i + 1] * view.dims[i + 1] : 1;
-    layout = memory::desc(view.dims, libraryType(builder.type(index).dtype), strides);
+    layout = memory::desc(view.dims, type, strides);
     source = builder.read(view.base, view.offset);
+    if (isThere)
+      return source;
   }
   if (layout == wanted)
     return source;
@@ -368,28 +372,36 @@ Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Convolution 
     addDepthwiseLoop(builder, made);
     return {};
   }
-  memory::desc result = anyLayout(made.resultDims, made.compute);
+  const FixedView root = builder.rootOf(made.target);
   bool biased = !made.affine.empty(), sameType = made.type == made.compute;
   Memory residual = made.residual == none ? Memory{} : builder.memoryOf(made.residual);
   bool inPlace =
       residual.blocked != none && sameType && made.xView.base != made.residual && builder.diesAt(made.residual, unit);
-  dnnl::convolution_forward::primitive_desc description;
-  memory::desc any = anyLayout(made.xDims, made.compute), given = inputLayout(builder, made);
+  struct Layouts {
+    memory::desc x, result;
+    bool inPlace = false;
+  };
+  std::vector<Layouts> wanted; // best first
+  const memory::desc any = anyLayout(made.xDims, made.compute), given = inputLayout(builder, made),
+                     anyResult = anyLayout(made.resultDims, made.compute);
+  if (builder.units.roots[made.target])
+    wanted.push_back({channelsLast(made.xDims, made.compute), channelsLast(made.resultDims, made.compute)});
   if (inPlace)
-    description = describe(made, given, residual.layout, biased);
-  if (inPlace && isPlain(description))
-    description = describe(made, any, residual.layout, biased);
-  if (isPlain(description)) {
-    inPlace = false;
-    description = describe(made, given, result, biased);
+    wanted.insert(wanted.end(), {{given, residual.layout, true}, {any, residual.layout, true}});
+  wanted.insert(wanted.end(), {{given, anyResult}, {any, anyResult}});
+  dnnl::convolution_forward::primitive_desc description;
+  for (const Layouts &each : wanted) {
+    description = describe(made, each.x, each.result, biased);
+    inPlace = each.inPlace;
+    if (!isPlain(description))
+      break;
   }
-  if (isPlain(description))
-    description = describe(made, any, result, biased);
   if (!description)
     return Error{MORTISE_INTERNAL, "oneDNN takes no " + title(made) + " on this machine; please report it"};
   Operand x = inLayout(builder, made.x, builder.values(made.xView), description.src_desc());
   auto [weights, bias] = makeWeights(builder, made, description.weights_desc());
-  result = description.dst_desc();
+  const memory::desc result = description.dst_desc();
+  const bool direct = made.residual == none && isLayoutOf(root, made.type, result);
   Operand target;
   if (inPlace) {
     target = {residual.blocked, 0, true};
@@ -403,7 +415,7 @@ Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Convolution 
     }
     target.written = true;
   } else {
-    target = {builder.allocate(result.get_size()), 0, true};
+    target = direct ? builder.write(made.target) : Operand{builder.allocate(result.get_size()), 0, true};
   }
   std::vector<int> arguments = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
   std::vector<memory::desc> layouts = {description.src_desc(), description.weights_desc(), result};
@@ -418,12 +430,14 @@ Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Convolution 
                              description, arguments, layouts, operands);
   step.nodes = made.nodes;
   step.flops = made.flops;
+  if (direct)
+    return {};
   if (sameType) {
     builder.memoryOf(made.target).blocked = target.buffer;
     builder.memoryOf(made.target).layout = result;
   } else {
     target.written = false;
-    builder.reorder("result", result, target, memory::desc(made.resultDims, made.type, denseStrides(made.resultDims)),
+    builder.reorder("result", result, target, memory::desc(root.dims, made.type, root.strides),
                     builder.write(made.target));
   }
   return {};

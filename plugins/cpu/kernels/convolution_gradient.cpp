@@ -50,8 +50,13 @@ static dnnl::primitive_attr attributes() {
   return made;
 }
 
+// Images are channels last, or as the library likes them; the weights, and their gradient, are as it likes them.
+static memory::desc imageLayout(const FixedConvolution &made, const memory::dims &extents, bool last) {
+  return last ? channelsLast(extents, made.compute) : anyLayout(extents, made.compute);
+}
+
 // A transposed convolution, by the weights before they are reversed. Its strides are how far apart a pad had put x.
-static GradientCall describeInput(const FixedConvolution &made) {
+static GradientCall describeInput(const FixedConvolution &made, bool last) {
   using Description = dnnl::deconvolution_forward::primitive_desc;
   const size_t rank = made.dilations.size();
   memory::dims low, high;
@@ -60,8 +65,8 @@ static GradientCall describeInput(const FixedConvolution &made) {
     low.push_back(reach - made.low[i]);
     high.push_back(reach - made.high[i]);
   }
-  const memory::desc x = anyLayout(made.xDims, made.compute), weight = anyLayout(made.weightDims, made.compute),
-                     result = anyLayout(made.resultDims, made.compute);
+  const memory::desc x = imageLayout(made, made.xDims, last), weight = anyLayout(made.weightDims, made.compute),
+                     result = imageLayout(made, made.resultDims, last);
   auto question = questionOf<Description>(x, weight, result, {&made.spread, &made.dilations, &low, &high});
   const Description found = question.answer([&]() -> Description {
     return {engine(),
@@ -85,7 +90,7 @@ static GradientCall describeInput(const FixedConvolution &made) {
 
 // The convolution runs over x with its channels as batch, by the result's gradient: its strides are the other one's
 // dilations, and the other way round. resultDims are those of the weights.
-static GradientCall describeWeights(const FixedConvolution &made) {
+static GradientCall describeWeights(const FixedConvolution &made, bool last) {
   using Forward = dnnl::convolution_forward::primitive_desc;
   using Description = dnnl::convolution_backward_weights::primitive_desc;
   memory::dims strides, dilations, high;
@@ -95,7 +100,7 @@ static GradientCall describeWeights(const FixedConvolution &made) {
     high.push_back((made.weightDims[i + 2] - 1) * strides[i] + (made.resultDims[i + 2] - 1) * made.strides[i] + 1 -
                    made.xDims[i + 2] - made.low[i]);
   }
-  const memory::desc x = anyLayout(made.xDims, made.compute), weight = anyLayout(made.weightDims, made.compute),
+  const memory::desc x = imageLayout(made, made.xDims, last), weight = imageLayout(made, made.weightDims, last),
                      result = anyLayout(made.resultDims, made.compute);
   auto question = questionOf<Description>(x, weight, result, {&strides, &dilations, &made.low, &high});
   const Description found = question.answer([&]() -> Description {
@@ -134,36 +139,54 @@ static FixedConvolution inNumbers(const Convolution &claimed, memory::dims resul
   return made;
 }
 
-static GradientCall describe(const FixedConvolution &made) {
-  return made.gradient == Gradient::OfInput ? describeInput(made) : describeWeights(made);
+static GradientCall describe(const FixedConvolution &made, bool last = false) {
+  return made.gradient == Gradient::OfInput ? describeInput(made, last) : describeWeights(made, last);
+}
+
+// One of the images at least lies so.
+static bool isChannelsLast(StepBuilder &builder, const FixedConvolution &made) {
+  if (made.gradient == Gradient::OfInput)
+    return builder.units.roots[made.target].has_value();
+  const auto lies = [&](const View &symbolic) {
+    const FixedView view = builder.values(symbolic);
+    return view.dims[1] > 1 && isLayoutOf(view, made.type, channelsLast(view.dims, made.type));
+  };
+  return lies(made.xView) || lies(made.weightView);
 }
 
 void addGradient(StepBuilder &builder, const Convolution &claimed) {
   const std::span<const int64_t> resultDims = builder.extents(claimed.result);
   const FixedConvolution made = inNumbers(claimed, {resultDims.begin(), resultDims.end()}, builder.values);
-  const GradientCall call = describe(made);
+  const bool last = isChannelsLast(builder, made);
+  GradientCall call = describe(made, last);
+  if (last && !call.isFast())
+    call = describe(made);
   const bool ofInput = made.gradient == Gradient::OfInput;
   const Operand x = inLayout(builder, made.x, builder.values(made.xView), call.x);
   const Operand weight = ofInput ? makeWeights(builder, made, call.weight).first
                                  : inLayout(builder, made.weight, builder.values(made.weightView), call.weight);
-  Operand target{builder.allocate(call.result.get_size()), 0, true};
+  FixedView wanted{made.target, 0, made.resultDims, builder.rootOf(made.target).strides}; // what the library computes
+  if (!ofInput) {
+    for (size_t i = 0; i < made.targetOrder.size(); ++i)
+      wanted.strides[made.targetOrder[i]] = builder.rootOf(made.target).strides[i];
+    std::swap(wanted.strides[0], wanted.strides[1]); // the node's result has inputs first
+  }
+  const bool direct = isLayoutOf(wanted, made.targetType, call.result);
+  Operand target = direct ? builder.write(made.target) : Operand{builder.allocate(call.result.get_size()), 0, true};
   Step &step = builder.addLibraryStep((ofInput ? "gradient of the input: " : "gradient of the weights: ") + title(made),
                                       "onednn.convolution_gradient", call.description, call.arguments,
                                       {call.x, call.weight, call.result}, {x, weight, target});
   step.nodes = made.nodes;
   step.flops = made.flops;
+  if (direct)
+    return;
   if (ofInput && made.type == made.compute) {
     builder.memoryOf(made.target).blocked = target.buffer;
     builder.memoryOf(made.target).layout = call.result;
     return;
   }
   target.written = false;
-  memory::dims strides = denseStrides(made.resultDims);
-  if (!ofInput && made.target == made.result) { // which has inputs and outputs the other way round
-    strides = denseStrides({resultDims.begin(), resultDims.end()});
-    std::swap(strides[0], strides[1]);
-  }
-  builder.reorder("gradient", call.result, target, memory::desc(made.resultDims, made.targetType, strides),
+  builder.reorder("gradient", call.result, target, memory::desc(wanted.dims, made.targetType, wanted.strides),
                   builder.write(made.target));
 }
 
@@ -248,7 +271,8 @@ static bool readGradientOfWeights(Claims &claims, Convolution &made) {
   int64_t terms = 1, results = 1;
   for (size_t i = 2; i < result.size(); ++i)
     terms *= taps.dims[i], results *= result[i];
-  if (made.groups != 1 || !isDense(x) || !isDense(weight) || taps.dims[0] == 1 || taps.dims[1] == 1 || terms < results)
+  const auto isImage = [](const View &view) { return isDense(view) || isChannelsLast(view); };
+  if (made.groups != 1 || !isImage(x) || !isImage(weight) || taps.dims[0] == 1 || taps.dims[1] == 1 || terms < results)
     return false;
   made.xView = x, made.weightView = weight;
   made.gradient = Gradient::OfWeights;
@@ -257,9 +281,9 @@ static bool readGradientOfWeights(Claims &claims, Convolution &made) {
     made.result = made.target = cut->results[0]->index;
   }
   const MortiseNode *user = claims.facts.soleUser(made.result);
-  std::vector<int64_t> exchanged = counted(0, result.size());
-  std::swap(exchanged[0], exchanged[1]);
-  if (user && isOp(*user, "mortise.transpose") && std::ranges::equal(intsAttribute(*user, "permutation"), exchanged)) {
+  if (user && isOp(*user, "mortise.transpose")) { // with outputs first, and with channels last where weights are so
+    const std::span<const int64_t> order = intsAttribute(*user, "permutation");
+    made.targetOrder.assign(order.begin(), order.end());
     made.nodes.push_back(user->index);
     made.target = user->results[0]->index;
     const MortiseNode *convert = claims.facts.soleUser(made.target);

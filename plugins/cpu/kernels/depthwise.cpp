@@ -260,8 +260,7 @@ void claimDepthwiseLoop(Claims &claims, Convolution &made) {
 static memory::desc inputLayout(StepBuilder &builder, const FixedConvolution &made) {
   const FixedView view = builder.values(made.xView);
   const Memory &found = builder.memoryOf(view.base);
-  const bool whole = isDense(view) && std::ranges::equal(builder.extents(view.base), view.dims);
-  if (whole && found.blocked != none && sameKind(found.layout, made.xDims)) {
+  if (found.blocked != none && builder.isWhole(view) && sameKind(found.layout, made.xDims)) {
     const int64_t block = channelLayout(found.layout).block;
     if (block == 8 || block == 16 || block == made.xDims[1])
       return found.layout;

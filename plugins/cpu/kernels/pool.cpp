@@ -217,13 +217,25 @@ static PoolLoop readLoop(StepBuilder &builder, const Pool &pool) {
   return loop;
 }
 
+// `last`: channels lie side by side, and are one block.
+static ChannelLayout stridedLayout(const FixedView &view, bool last) {
+  ChannelLayout layout;
+  const size_t spatial = view.dims.size() - 2;
+  layout.n = view.strides[0];
+  layout.c = last ? 0 : view.strides[1];
+  layout.block = last ? view.dims[1] : 1;
+  for (size_t i = 0; i < spatial; ++i)
+    layout.s[3 - spatial + i] = view.strides[2 + i];
+  return layout;
+}
+
 Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Pool &pool) {
   if (builder.elements(pool.result) == 0) {
     builder.write(pool.result);
     return {};
   }
   PoolLoop loop = readLoop(builder, pool);
-  memory::dims extents(builder.extents(pool.result).begin(), builder.extents(pool.result).end());
+  const FixedView root = builder.rootOf(pool.result);
   const FixedView &view = builder.viewOf(pool.x);
   Memory &source = builder.memoryOf(view.base);
   Step step;
@@ -231,10 +243,9 @@ Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Pool &pool) 
   step.lowering = "cpu.pool";
   step.nodes = unit.nodes;
   step.bytes = static_cast<double>(builder.bytes(pool.x) + builder.bytes(pool.result));
-  bool whole = isDense(view) && std::ranges::equal(builder.extents(view.base), view.dims);
   std::optional<memory::desc> to;
-  if (whole && source.blocked != none)
-    to = sameKind(source.layout, extents);
+  if (source.blocked != none && builder.isWhole(view))
+    to = sameKind(source.layout, root.dims);
   if (to) {
     loop.from = channelLayout(source.layout);
     loop.to = channelLayout(*to);
@@ -243,15 +254,9 @@ Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Pool &pool) 
     builder.memoryOf(pool.result).blocked = target.buffer;
     builder.memoryOf(pool.result).layout = *to;
   } else {
-    size_t spatial = view.dims.size() - 2;
-    std::vector<int64_t> strides = denseStrides(extents);
-    for (auto [layout, list] : {std::pair{&loop.from, static_cast<const std::vector<int64_t> *>(&view.strides)},
-                                std::pair{&loop.to, static_cast<const std::vector<int64_t> *>(&strides)}}) {
-      layout->n = (*list)[0];
-      layout->c = (*list)[1];
-      for (size_t i = 0; i < spatial; ++i)
-        layout->s[3 - spatial + i] = (*list)[2 + i];
-    }
+    const bool last = view.strides[1] == 1 && root.strides[1] == 1 && loop.channels > 1;
+    loop.from = stridedLayout(view, last);
+    loop.to = stridedLayout(root, last);
     step.operands = {builder.read(view.base, view.offset), builder.write(pool.result)};
   }
   step.action = NativeLoop{poolLoop(loop), {}};
