@@ -172,6 +172,14 @@ def test_autocast(compile_for):
     check_step(compile_for, Cast(), torch.randn(5, 8))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_channels_last(compile_for, dtype):
+    """Results, saved tensors and gradients have eager's strides."""
+    model = Convolutional().to(dtype, memory_format=torch.channels_last)
+    x = torch.randn(3, 3, 24, 20, dtype=dtype).contiguous(memory_format=torch.channels_last)
+    check_step(compile_for, model, x, torch.randint(10, (3,)))
+
+
 def test_dynamic_shapes(compile_for):
     class Model(Small):
         def forward(self, x):
