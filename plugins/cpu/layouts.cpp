@@ -33,6 +33,7 @@ static std::span<const MortiseValue *const> images(const MortiseNode &node) {
 void chooseLayouts(const Analysis &facts, Layout &layout) {
   if (!trains(facts))
     return;
+  Layout asked(facts.graph); // claims decide where some values lie, before anyone asks `layout` for what is behind them
   for (size_t i = 0; i < facts.graph.node_count; ++i) {
     const MortiseNode &node = *facts.graph.nodes[i];
     if (node.result_count != 1 || has(node, Trait::View))
@@ -41,12 +42,14 @@ void chooseLayouts(const Analysis &facts, Layout &layout) {
     const View dense = facts.denseView(result);
     const auto decides = [&](const MortiseValue *operand) {
       return operand && operand->type->rank == node.results[0]->type->rank && !facts.isConstant(operand->index) &&
-             isChannelsLast(layout.viewOf(operand->index));
+             isChannelsLast(asked.viewOf(operand->index));
     };
     // Outputs of the region are row-major, and what has one position or one channel is so in any case.
     if (!facts.isConstant(result) && !facts.isOutput(result) && isChannelsLast(channelsLast(dense)) &&
-        std::ranges::any_of(images(node), decides))
+        std::ranges::any_of(images(node), decides)) {
+      asked.setRoot(result, channelsLast(dense));
       layout.setRoot(result, channelsLast(dense));
+    }
   }
 }
 

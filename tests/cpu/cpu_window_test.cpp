@@ -196,6 +196,10 @@ void checkChannelsLast(int32_t dtype, const std::vector<int64_t> &places, bool i
         y, net.op("reverse", {net.transpose(weight(16, 16), exchanged)}, {ints("axes", axes)}), ones, ones);
     const ValueId dw = net.convolution(net.transpose(x, exchanged), net.transpose(y, exchanged), ones, ones);
     give(net.transpose(dw, exchanged));
+    const ValueId other = net.convolution(net.transpose(x, exchanged), net.transpose(image(), exchanged), ones, ones);
+    const ValueId behind = net.transpose(net.transpose(other, exchanged), last); // what a claim places
+    net.output(net.op("exp", {net.op("neg", {behind})}));
+    net.output(net.dot(behind, net.input(dtype, {8, 16}), {}, {}, {rank + 1}, {1}));
     give(normalised(dx));
   } else {
     const ValueId y = net.convolution(x, weight(24, 16), ones, ones), relu = net.op("relu", {normalised(y)});
