@@ -30,9 +30,27 @@ static std::span<const MortiseValue *const> images(const MortiseNode &node) {
   return {};
 }
 
+static bool isProduct(const MortiseNode &node) { return isOp(node, Op::Dot, Op::Linear); }
+
+// Per value: a product may store it, row-major: what is fused behind one, and views of that.
+static std::vector<bool> storedByProducts(const Analysis &facts) {
+  std::vector<bool> found(facts.graph.value_count);
+  for (size_t i = 0; i < facts.graph.node_count; ++i) {
+    const MortiseNode &node = *facts.graph.nodes[i];
+    const std::span<const MortiseValue *const> operands(node.operands, node.operand_count);
+    const bool isBehind = has(node, Trait::Elementwise) || has(node, Trait::View);
+    found[node.results[0]->index] =
+        isProduct(node) || (isBehind && std::ranges::any_of(operands, [&](const MortiseValue *operand) {
+                              return operand && found[operand->index];
+                            }));
+  }
+  return found;
+}
+
 void chooseLayouts(const Analysis &facts, Layout &layout) {
   if (!trains(facts))
     return;
+  const std::vector<bool> stored = storedByProducts(facts);
   Layout asked(facts.graph); // claims decide where some values lie, before anyone asks `layout` for what is behind them
   for (size_t i = 0; i < facts.graph.node_count; ++i) {
     const MortiseNode &node = *facts.graph.nodes[i];
@@ -40,6 +58,9 @@ void chooseLayouts(const Analysis &facts, Layout &layout) {
       continue;
     const uint32_t result = node.results[0]->index;
     const View dense = facts.denseView(result);
+    const auto readByProduct = [&](uint32_t user) { return isProduct(*facts.graph.nodes[user]); };
+    if (stored[result] || std::ranges::any_of(facts.users[result], readByProduct)) // which may want it row-major
+      continue;
     const auto decides = [&](const MortiseValue *operand) {
       return operand && operand->type->rank == node.results[0]->type->rank && !facts.isConstant(operand->index) &&
              isChannelsLast(asked.viewOf(operand->index));

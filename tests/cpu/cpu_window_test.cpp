@@ -205,6 +205,17 @@ void checkChannelsLast(int32_t dtype, const std::vector<int64_t> &places, bool i
     const ValueId y = net.convolution(x, weight(24, 16), ones, ones), relu = net.op("relu", {normalised(y)});
     give(y), give(relu);
     const ValueId z = net.convolution(relu, weight(16, 24), twos, ones);
+    // Products write and read row-major.
+    int64_t all = 1;
+    for (const int64_t extent : places)
+      all *= extent;
+    const ValueId product = net.dot(net.input(dtype, {3, 16, 5}), net.input(dtype, {5, all}), {}, {}, {2}, {0});
+    const ValueId sum = net.op("add", {net.reshape(product, net.dims(x)), x});
+    give(net.convolution(sum, weight(16, 16), ones, ones));
+    give(net.op("tanh", {sum}));
+    const ValueId given = net.op("exp", {net.op("neg", {y})});
+    give(net.convolution(given, weight(16, 24), ones, ones));
+    net.output(net.dot(given, net.input(dtype, {places.back(), 7}), {}, {}, {rank + 1}, {0}));
     net.output(net.op("neg", {z})); // row-major
     const ValueId pool = net.op(
         "max_pool", {net.op("add", {z, net.op("exp", {z})})},
