@@ -205,17 +205,6 @@ void checkChannelsLast(int32_t dtype, const std::vector<int64_t> &places, bool i
     const ValueId y = net.convolution(x, weight(24, 16), ones, ones), relu = net.op("relu", {normalised(y)});
     give(y), give(relu);
     const ValueId z = net.convolution(relu, weight(16, 24), twos, ones);
-    // Products write and read row-major.
-    int64_t all = 1;
-    for (const int64_t extent : places)
-      all *= extent;
-    const ValueId product = net.dot(net.input(dtype, {3, 16, 5}), net.input(dtype, {5, all}), {}, {}, {2}, {0});
-    const ValueId sum = net.op("add", {net.reshape(product, net.dims(x)), x});
-    give(net.convolution(sum, weight(16, 16), ones, ones));
-    give(net.op("tanh", {sum}));
-    const ValueId given = net.op("exp", {net.op("neg", {y})});
-    give(net.convolution(given, weight(16, 24), ones, ones));
-    net.output(net.dot(given, net.input(dtype, {places.back(), 7}), {}, {}, {rank + 1}, {0}));
     net.output(net.op("neg", {z})); // row-major
     const ValueId pool = net.op(
         "max_pool", {net.op("add", {z, net.op("exp", {z})})},
@@ -228,6 +217,25 @@ void checkChannelsLast(int32_t dtype, const std::vector<int64_t> &places, bool i
   if (dtype == MORTISE_F32)
     EXPECT_FALSE(compiled->hasStep("to the convolution's layout") || compiled->hasStep("generated.pointwise copy"))
         << compiled->text();
+}
+
+// Products write and read row-major.
+TEST(Convolutions, ChannelsLastBesideProducts) {
+  for (const int32_t dtype : {MORTISE_F32, MORTISE_BF16}) {
+    Network net;
+    const ValueId x = net.transpose(net.input(dtype, {3, 9, 12, 16}), {0, 3, 1, 2});
+    const auto convolve = [&](ValueId value) {
+      return net.convolution(value, net.input(dtype, {16, 16, 3, 3}), {1, 1}, {1, 1});
+    };
+    const ValueId product = net.dot(net.input(dtype, {3, 16, 5}), net.input(dtype, {5, 108}), {}, {}, {2}, {0});
+    const ValueId sum = net.op("add", {net.reshape(product, {3, 16, 9, 12}), x});
+    net.output(convolve(sum));
+    net.output(net.op("tanh", {sum}));
+    const ValueId read = net.op("exp", {net.op("neg", {convolve(x)})});
+    net.output(convolve(read));
+    net.output(net.dot(read, net.input(dtype, {12, 7}), {}, {}, {3}, {0}));
+    check(net);
+  }
 }
 
 TEST(Convolutions, ChannelsLastWhereTheyTrain) {
