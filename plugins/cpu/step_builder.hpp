@@ -63,6 +63,8 @@ public:
   bool hasOutputMemory(uint32_t value) const {
     return units.outputHome[value] != none;
   } // written to an output directly
+  // Others than the library want the value as it is laid out: in an output, or channels last.
+  bool isWantedDense(uint32_t value) const { return hasOutputMemory(value) || units.roots[value]; }
 
   Schedule schedule;
 

@@ -401,7 +401,8 @@ Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Convolution 
   Operand x = inLayout(builder, made.x, builder.values(made.xView), description.src_desc());
   auto [weights, bias] = makeWeights(builder, made, description.weights_desc());
   const memory::desc result = description.dst_desc();
-  const bool direct = made.residual == none && isLayoutOf(root, made.type, result);
+  const bool direct =
+      made.residual == none && builder.isWantedDense(made.target) && isLayoutOf(root, made.type, result);
   Operand target;
   if (inPlace) {
     target = {residual.blocked, 0, true};

@@ -171,7 +171,8 @@ void addGradient(StepBuilder &builder, const Convolution &claimed) {
       wanted.strides[made.targetOrder[i]] = builder.rootOf(made.target).strides[i];
     std::swap(wanted.strides[0], wanted.strides[1]); // the node's result has inputs first
   }
-  const bool direct = isLayoutOf(wanted, made.targetType, call.result);
+  const bool direct =
+      (!ofInput || builder.isWantedDense(made.target)) && isLayoutOf(wanted, made.targetType, call.result);
   Operand target = direct ? builder.write(made.target) : Operand{builder.allocate(call.result.get_size()), 0, true};
   Step &step = builder.addLibraryStep((ofInput ? "gradient of the input: " : "gradient of the weights: ") + title(made),
                                       "onednn.convolution_gradient", call.description, call.arguments,
