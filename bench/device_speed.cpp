@@ -24,6 +24,7 @@
 #include <iostream>
 #include <limits>
 #include <random>
+#include <tuple>
 
 namespace {
 using namespace mortise;
@@ -348,7 +349,7 @@ nlohmann::ordered_json measure(Session &session, Device device, const std::strin
 } // namespace
 
 int main(int argc, char **argv) {
-  const int64_t megabytes = argc >= 3 ? std::atoll(argv[2]) : 0;
+  const int64_t megabytes = argc >= 3 ? std::strtoll(argv[2], nullptr, 10) : 0;
   const std::vector<std::string_view> wanted(argv + std::min(argc, 3), argv + argc);
   if (megabytes < 1) {
     std::fprintf(stderr, "usage: mortise_device_speed DEVICE MIB [softmax|layer_norm|rms_norm_silu|...]...\n");
@@ -360,10 +361,10 @@ int main(int argc, char **argv) {
   for (const Kind kind : {Kind::Softmax, Kind::LayerNorm, Kind::RmsNormSilu, Kind::BiasGeluResidual, Kind::ColumnSum}) {
     if (!wanted.empty() && std::ranges::find(wanted, names[static_cast<size_t>(kind)]) == wanted.end())
       continue;
-    for (const auto &[columns, dtype] :
-         {std::pair<int64_t, int32_t>{4096, MORTISE_BF16}, {4096, MORTISE_F32}, {1000, MORTISE_BF16}})
-      cases.push_back(
-          {kind, dtype, (megabytes << 20) / (columns * static_cast<int64_t>(dtypeBits(dtype)) / 8), columns});
+    for (const auto &[columns, bytes, dtype] : {std::tuple<int64_t, int64_t, int32_t>{4096, 2, MORTISE_BF16},
+                                                {4096, 4, MORTISE_F32},
+                                                {1000, 2, MORTISE_BF16}})
+      cases.push_back({kind, dtype, (megabytes << 20) / (columns * bytes), columns});
   }
   for (const Case &one : cases)
     std::cout << measure(session, device, argv[1], one).dump() << std::endl;

@@ -297,11 +297,33 @@ TEST_F(Lavapipe, SubnormalNumbersAreComparedAndConverted) {
   for (size_t i = 0; i < left.size(); ++i) {
     const float a = left[i], b = right[i], none = a + b;
     EXPECT_TRUE(same(widened[i], a)) << a;
-    EXPECT_TRUE(same(products[i], static_cast<float>(double(a) * double(b)))) << a << " * " << b;
+    EXPECT_TRUE(same(products[i], static_cast<float>(double(a) * double(b))))
+        << a << " * " << b << " gave " << products[i];
     if (a == b)
       continue; // zeros, whose signs the language orders
     EXPECT_TRUE(same(largest[i], std::isnan(none) && (std::isnan(a) || std::isnan(b)) ? none : std::max(a, b)));
     EXPECT_TRUE(same(smallest[i], std::isnan(none) && (std::isnan(a) || std::isnan(b)) ? none : std::min(a, b)));
+  }
+}
+
+TEST_F(Lavapipe, NumbersOf64BitsAreRoundedToEven) {
+  const std::vector<double> given{0.0,        0.25,         0.5,          1.0,        1.5,    2.5,   3.5,      0.75,
+                                  1e15 + 0.5, 0x1p51 + 0.5, 0x1p52 - 0.5, 0x1p52 + 1, 0x1p53, 1e300, INFINITY, NAN};
+  std::vector<double> x = given;
+  for (const double each : given)
+    x.push_back(-each);
+  Network net;
+  net.output(net.op("round", {net.input(MORTISE_F64, {static_cast<int64_t>(x.size())})}));
+  const Region region(device, net.finish());
+  Stream stream(device);
+  const MortiseAddress to = stream.allocate(8 * x.size());
+  ASSERT_TRUE(region.enqueue(stream, {stream.put(x)}, {to}));
+  const std::vector<double> found = stream.take<double>(to, x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double expected = std::nearbyint(x[i]);
+    EXPECT_TRUE(std::isnan(expected) ? std::isnan(found[i])
+                                     : found[i] == expected && std::signbit(found[i]) == std::signbit(expected))
+        << x[i] << " gave " << found[i];
   }
 }
 

@@ -212,7 +212,7 @@ static void scheduleRows(const LoopPlan &plan, const SimtTarget &target, SimtSch
   const double vectorsLeast = schedule.pairs ? 1.5 : 3; // of each row
   const double wanted = schedule.lanes > 1
                             ? std::bit_floor(static_cast<unsigned>(std::clamp((all - 1) / vectorsLeast, 1.0, 1e6)))
-                            : all / (mostValues / 2);
+                            : all / (mostValues / 2.0);
   schedule.team =
       std::max(least, powerOf2(wanted, std::min({rowThreads, target.blockThreads, powerOf2(steps, rowThreads)})));
   // One team's barriers would hold up another.

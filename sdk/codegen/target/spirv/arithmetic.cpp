@@ -143,7 +143,7 @@ Value Translation::resized(Value x, Type to) {
   } else {
     Value size = copySign(x, real(from, 0.0)), scaled = real<spirv::FMulOp>(size, real(from, 0x1p149));
     Value isBelow = compare<spirv::FOrdLessThanOp>(size, real(from, 0x1p-126));
-    scaled = spirv::GLRoundEvenOp::create(b, loc, from, select(isBelow, scaled, real(from, 0.0)));
+    scaled = roundedToEven(select(isBelow, scaled, real(from, 0.0)));
     Value bits = convert<spirv::ConvertFToSOp>(scaled, b.getI32Type());
     small = copySign(convert<spirv::BitcastOp>(bits, to), converted);
     isSmall = isBelow;
@@ -157,6 +157,17 @@ Value Translation::truncated(Value x) {
   Value size = two<spirv::BitwiseAndOp>(bits, integer(bits.getType(), ~signBit(bits.getType())));
   Value down = spirv::GLFloorOp::create(b, loc, x.getType(), spirv::BitcastOp::create(b, loc, x.getType(), size));
   return copySign(down, x);
+}
+
+// llvmpipe rounds f64 towards 0, and loses the sign of 0, where the processor has no AVX-512 (lp_build_round).
+Value Translation::roundedToEven(Value x) {
+  const Type type = x.getType();
+  if (!type.isF64())
+    return spirv::GLRoundEvenOp::create(b, loc, type, x);
+  const double large = 0x1p52; // from here on every number is whole
+  Value size = copySign(x, real(type, 0.0)), limit = real(type, large);
+  Value whole = real<spirv::FSubOp>(real<spirv::FAddOp>(size, limit), limit);
+  return select(compare<spirv::FOrdLessThanOp>(size, limit), copySign(whole, x), x);
 }
 
 // The upper half of the product, by halves, whose products fit: drivers differ in what they make of UMulExtended of 64
@@ -325,9 +336,7 @@ bool Translation::arithmetic(Operation &op) {
       .Case([&](math::CeilOp) {
         map([&](auto x) { return spirv::GLCeilOp::create(b, loc, x[0].getType(), x[0]).getResult(); });
       })
-      .Case([&](math::RoundEvenOp) {
-        map([&](auto x) { return spirv::GLRoundEvenOp::create(b, loc, x[0].getType(), x[0]).getResult(); });
-      })
+      .Case([&](math::RoundEvenOp) { map([&](auto x) { return roundedToEven(x[0]); }); })
       .Case([&](math::TruncOp) { map([&](auto x) { return truncated(x[0]); }); })
       .Default([&](Operation *) { known = false; });
   return known;

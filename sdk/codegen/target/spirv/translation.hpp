@@ -113,6 +113,7 @@ private:
   Value bitsOf(Value x);
   Value copySign(Value size, Value sign);
   Value truncated(Value x);
+  Value roundedToEven(Value x);
   Value highProduct(Value x, Value y);
   Value select(Value condition, Value x, Value y);
   Value integer(Type type, int64_t value);
