@@ -9,8 +9,10 @@ for the loss and the gradients of each step (run 0: none). The unit is that of t
 
 The steps are divided into windows: the first ten steps one by one, while runs are close enough to show a single wrong gradient, then
 tens of steps. In each the deviation of a run's mean loss is taken from all runs of a side there and in the two windows beside it on each
-side. The sides agree where the means of their runs are at most LIMIT standard errors apart (Student's t of two samples), and the
-deviation of one side is not typically more than SPREAD times the other's, because an erratic side would otherwise excuse itself.
+side, but is not less than in the window alone: runs part within few steps (a thousand times the noise from one window to the next has
+been seen), and the windows before would make it too small. The sides agree where the means of their runs are at most LIMIT standard
+errors apart (Student's t of two samples), and the deviation of one side is not typically more than SPREAD times the other's, because an
+erratic side would otherwise excuse itself.
 
 LIMIT: with four runs of each side, in five windows that hang together, the deviation has 6 to 30 degrees of freedom; with 12, 6
 standard errors are passed by chance in one window of 16,000."""
@@ -40,7 +42,8 @@ def means(losses: Sequence[float]) -> list[float]:
 def deviations(runs: Runs) -> list[float]:
     """Of each window, the standard deviation of its mean between runs."""
     variances = [statistics.variance(at) for at in zip(*map(means, runs), strict=True)]
-    return [math.sqrt(statistics.mean(variances[max(at - BESIDE, 0) : at + BESIDE + 1])) for at in range(len(variances))]
+    return [math.sqrt(max(variances[at], statistics.mean(variances[max(at - BESIDE, 0) : at + BESIDE + 1])))
+            for at in range(len(variances))]
 
 
 def errors(ours: Runs, theirs: Runs) -> list[float]:

@@ -3,6 +3,7 @@
 
 import functools
 import math
+import statistics
 import sys
 from pathlib import Path
 
@@ -99,6 +100,13 @@ def test_curves_within_the_noise_are_right():
 ])  # fmt: skip
 def test_what_is_no_such_curve_is_red(changes, why):
     assert why in row(**changes)["curve"]
+
+
+def test_runs_that_have_just_parted_are_as_far_apart_as_they_are():
+    """The windows before, where runs were equal but for roundings, say nothing of the noise."""
+    parted = [[1.0] * judge.SINGLE + [1.0 + noise] * judge.WINDOW for noise in (0.0, 4e-4, -4e-4, 8e-4)]
+    own = statistics.stdev(run[-1] for run in parted)
+    assert judge.deviations(parted)[-1] == pytest.approx(own)
 
 
 EXPECTED = ("gpt2-f32", "mortise", 1, "a")
