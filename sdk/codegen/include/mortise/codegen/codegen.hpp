@@ -59,7 +59,7 @@ struct FuseRequest {
   std::vector<bool> materialise; // per value: it needs dense memory of its own, because a library call reads it so
   // View ops between a value and a library call that reads it in place through these views are not materialised.
 
-  // Per value, or empty: the layout of a node's result that is not dense (`base` is the value itself). A put's is dense.
+  // Per value, or empty: the layout of a result that is not dense (`base` is the value itself). Those of puts are.
   std::vector<std::optional<View>> layouts;
 };
 
