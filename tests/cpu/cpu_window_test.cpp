@@ -141,10 +141,11 @@ TEST(Convolutions, ConvertedWeights) {
     EXPECT_TRUE(compiled->hasStep("gradient of the weights")) << compiled->text();
     // A gradient that is computed in f32 is rounded first.
     const auto steps = compiled->steps();
-    EXPECT_LE(std::ranges::count_if(
-                  steps, [](auto *step) { return std::string_view(step->lowering).starts_with("generated"); }),
-              1)
-        << compiled->text();
+    const auto isConversion = [](auto *step) {
+      return std::string_view(step->lowering).starts_with("generated") &&
+             std::string_view(step->name).starts_with("convert");
+    };
+    EXPECT_LE(std::ranges::count_if(steps, isConversion), 1) << compiled->text();
   }
 }
 
@@ -214,9 +215,10 @@ void checkChannelsLast(int32_t dtype, const std::vector<int64_t> &places, bool i
   auto compiled = check(net);
   ASSERT_TRUE(compiled);
   EXPECT_FALSE(compiled->hasStep("to row-major") || compiled->hasStep("cpu.copy")) << compiled->text();
-  // Which kernels for channels last the library has for AVX-512 has not been seen.
+#if defined(__x86_64__) // which kernels for channels last the library has for AVX-512 has not been seen
   if (dtype == MORTISE_F32 && !__builtin_cpu_supports("avx512f"))
     EXPECT_FALSE(compiled->hasStep("to the convolution's layout")) << compiled->text();
+#endif
 }
 
 // Products write and read row-major.
