@@ -101,6 +101,8 @@ Result<void> check(Status status, const char *call) {
   return Error{found->code, std::string(call) + ": failed (" + found->name + ", " + number + "); " + found->remedy};
 }
 
+Error noKernel() { return check(NotSupported, "cublasLtMatmulAlgoGetHeuristic").error(); }
+
 // ---- One call
 
 DataType typeOf(int32_t dtype) {
@@ -116,12 +118,29 @@ DataType typeOf(int32_t dtype) {
   }
 }
 
-// The greatest power of two up to 256 that divides the address, as an exponent.
-uint32_t alignmentOf(MortiseAddress address) { return std::min(8, std::countr_zero(address | UINT64_C(256))); }
+// The greatest powers of two up to 256 that divide the addresses.
+struct Alignments {
+  uint32_t first, second, result, bias;
+  static Alignments of(const ProductAddresses &addresses, bool hasBias) {
+    const auto each = [](MortiseAddress address) { return uint32_t{1} << std::countr_zero(address | UINT64_C(256)); };
+    return {each(addresses.first), each(addresses.second), each(addresses.result),
+            hasBias ? each(addresses.bias) : 256};
+  }
+  bool isAtLeast(const Alignments &other) const {
+    return first >= other.first && second >= other.second && result >= other.result && bias >= other.bias;
+  }
+  bool operator==(const Alignments &) const = default;
+};
+
+// On an H100, some kernels round a product of f16 or bf16 before they add the bias.
+bool needsProof(const ProductCall &call) {
+  return call.hasBias && (call.resultDtype == MORTISE_F16 || call.resultDtype == MORTISE_BF16);
+}
 
 class CublasProduct : public LibraryProduct {
 public:
-  CublasProduct(const Functions &functions, Handle handle) : functions(functions), handle(handle) {}
+  CublasProduct(const Functions &functions, Handle handle, const ProductCall &call)
+      : call(call), functions(functions), handle(handle) {}
   CublasProduct(const CublasProduct &) = delete;
   ~CublasProduct() override {
     for (Layout layout : {first, second, result})
@@ -130,30 +149,39 @@ public:
     if (description)
       functions.descriptionDestroy(description);
   }
-  Result<void> describe(const ProductCall &call, const ProductAddresses &usual, uint64_t mostWorkspace);
   uint64_t workspaceBytes() const override { return workspace; }
   Result<void> enqueue(const ProductAddresses &addresses, MortiseAddress memory, void *stream) override;
+
+  // ---- Until others have it
+
+  Result<void> describe();
+  // What these alignments allow, best first: so many at most, perhaps none.
+  Result<std::vector<HeuristicResult>> candidates(const ProductAddresses &addresses, uint64_t mostWorkspace, int most);
+  // The first of them. Errors: MORTISE_UNSUPPORTED where there is none.
+  Result<HeuristicResult> best(const ProductAddresses &addresses, uint64_t mostWorkspace);
+  // Keeps a kernel for these alignments, which tensors have that start at multiples of so many bytes.
+  void use(const HeuristicResult &chosen, const ProductAddresses &addresses, uint64_t starts);
+  Result<void> multiply(const Algorithm &algorithm, const ProductAddresses &addresses, MortiseAddress memory,
+                        uint64_t memoryBytes, void *stream);
+
+  const ProductCall call;
 
 private:
   Result<void> describeMatrix(Layout &layout, int32_t dtype, int64_t rows, int64_t columns, int64_t stride,
                               int64_t step);
   Result<void> setBias(MortiseAddress bias);
-  Result<HeuristicResult> choose(const ProductAddresses &addresses, uint64_t mostWorkspace);
-  static uint32_t keyOf(const ProductAddresses &addresses, bool hasBias) {
-    return alignmentOf(addresses.first) | alignmentOf(addresses.second) << 8 | alignmentOf(addresses.result) << 16 |
-           (hasBias ? alignmentOf(addresses.bias) << 24 : 0);
-  }
+  Result<Algorithm> algorithmFor(const ProductAddresses &addresses);
 
   const Functions &functions;
   const Handle handle;
-  ProductCall call;
   Description description = nullptr;
   Layout first = nullptr, second = nullptr, result = nullptr;
   uint64_t workspace = 0;
+  uint64_t weakestStarts = 0; // bytes: of the last kernel that was kept
 
   std::mutex mutex; // of what follows, and of the description's bias
   MortiseAddress lastBias = 0;
-  std::map<uint32_t, Algorithm> algorithms; // by alignments
+  std::vector<std::pair<Alignments, Algorithm>> algorithms;
 };
 
 Result<void> CublasProduct::describeMatrix(Layout &layout, int32_t dtype, int64_t rows, int64_t columns, int64_t stride,
@@ -186,8 +214,7 @@ Result<void> CublasProduct::setBias(MortiseAddress bias) {
   return {};
 }
 
-Result<void> CublasProduct::describe(const ProductCall &wanted, const ProductAddresses &usual, uint64_t mostWorkspace) {
-  call = wanted;
+Result<void> CublasProduct::describe() {
   const Compute compute = call.dtype == MORTISE_F64                        ? Compute64F
                           : call.dtype == MORTISE_F32 && call.tensorFloats ? Compute32FFastTf32
                                                                            : Compute32F;
@@ -215,18 +242,11 @@ Result<void> CublasProduct::describe(const ProductCall &wanted, const ProductAdd
   if (auto done = matrix(second, call.secondTransposed, call.terms, call.columns, call.secondStride, call.secondStep);
       !done)
     return done;
-  if (auto done = matrix(result, false, call.rows, call.columns, call.resultStride, call.resultStep); !done)
-    return done;
-  Result<HeuristicResult> chosen = choose(usual, mostWorkspace);
-  if (!chosen)
-    return chosen.error();
-  workspace = chosen->workspaceBytes;
-  algorithms[keyOf(usual, call.hasBias)] = chosen->algorithm;
-  return {};
+  return matrix(result, false, call.rows, call.columns, call.resultStride, call.resultStep);
 }
 
-// Asks for what these alignments allow.
-Result<HeuristicResult> CublasProduct::choose(const ProductAddresses &addresses, uint64_t mostWorkspace) {
+Result<std::vector<HeuristicResult>> CublasProduct::candidates(const ProductAddresses &addresses,
+                                                               uint64_t mostWorkspace, int most) {
   if (call.hasBias)
     if (auto set = setBias(addresses.bias); !set)
       return set.error();
@@ -241,76 +261,181 @@ Result<HeuristicResult> CublasProduct::choose(const ProductAddresses &addresses,
   Result<void> done = set(MaxWorkspace, mostWorkspace);
   if (done) // parts of a sum are not rounded to the result's type, and are added in an order of their own
     done = set(ReductionMask, ReduceInCompute);
-  const auto aligned = [&](PreferenceKey key, MortiseAddress address) {
-    if (done)
-      done = set(key, uint32_t{1} << alignmentOf(address));
-  };
-  aligned(AlignmentA, addresses.first);
-  aligned(AlignmentB, addresses.second);
-  aligned(AlignmentC, addresses.result);
+  const Alignments alignments = Alignments::of(addresses, call.hasBias);
   // The library has no wish for the bias, and reads it like what it writes.
-  aligned(AlignmentD, call.hasBias ? addresses.result | addresses.bias : addresses.result);
+  for (const auto &[key, alignment] : {std::pair{AlignmentA, alignments.first},
+                                       {AlignmentB, alignments.second},
+                                       {AlignmentC, alignments.result},
+                                       {AlignmentD, std::min(alignments.result, alignments.bias)}})
+    if (done)
+      done = set(key, alignment);
   if (!done)
     return done.error();
-  HeuristicResult best{};
+  std::vector<HeuristicResult> found(static_cast<size_t>(most));
   int count = 0;
-  if (auto asked =
-          check(functions.heuristic(handle, description, first, second, result, result, preference, 1, &best, &count),
-                "cublasLtMatmulAlgoGetHeuristic");
-      !asked)
-    return asked.error();
-  if (auto usable = check(count > 0 ? best.state : NotSupported, "cublasLtMatmulAlgoGetHeuristic"); !usable)
-    return usable.error();
-  return best;
+  const Status asked =
+      functions.heuristic(handle, description, first, second, result, result, preference, most, found.data(), &count);
+  if (asked == NotSupported)
+    return std::vector<HeuristicResult>();
+  if (auto answered = check(asked, "cublasLtMatmulAlgoGetHeuristic"); !answered)
+    return answered.error();
+  found.resize(static_cast<size_t>(count));
+  std::erase_if(found, [](const HeuristicResult &each) { return each.state != Success; });
+  return found;
+}
+
+Result<HeuristicResult> CublasProduct::best(const ProductAddresses &addresses, uint64_t mostWorkspace) {
+  const auto found = candidates(addresses, mostWorkspace, 1);
+  if (!found)
+    return found.error();
+  if (found->empty())
+    return noKernel();
+  return (*found)[0];
+}
+
+void CublasProduct::use(const HeuristicResult &chosen, const ProductAddresses &addresses, uint64_t starts) {
+  workspace = std::max<uint64_t>(workspace, chosen.workspaceBytes);
+  weakestStarts = starts;
+  algorithms.push_back({Alignments::of(addresses, call.hasBias), chosen.algorithm});
+}
+
+// Chosen now for an alignment that is new, where that needs no proof.
+Result<Algorithm> CublasProduct::algorithmFor(const ProductAddresses &addresses) {
+  const Alignments alignments = Alignments::of(addresses, call.hasBias);
+  const auto known = std::ranges::find_if(algorithms, [&](const auto &each) {
+    return needsProof(call) ? alignments.isAtLeast(each.first) : alignments == each.first;
+  });
+  if (known != algorithms.end())
+    return known->second;
+  if (needsProof(call))
+    return Error{MORTISE_UNSUPPORTED,
+                 "expected tensors that start at multiples of " + std::to_string(weakestStarts) +
+                     " bytes, found others, for which the library has no kernel that adds a bias of " +
+                     dtypeName(call.resultDtype) +
+                     " before it rounds: align them, or set the option library_bias to off, so that a generated "
+                     "kernel adds it"};
+  const Result<HeuristicResult> found = best(addresses, workspace);
+  if (!found)
+    return found.error();
+  algorithms.push_back({alignments, found->algorithm});
+  return found->algorithm;
 }
 
 Result<void> CublasProduct::enqueue(const ProductAddresses &addresses, MortiseAddress memory, void *stream) {
+  std::unique_lock lock(mutex);
+  Result<Algorithm> algorithm = algorithmFor(addresses);
+  if (!algorithm)
+    return algorithm.error();
+  if (!call.hasBias)
+    lock.unlock();
+  return multiply(*algorithm, addresses, memory, workspace, stream);
+}
+
+Result<void> CublasProduct::multiply(const Algorithm &algorithm, const ProductAddresses &addresses,
+                                     MortiseAddress memory, uint64_t memoryBytes, void *stream) {
   static constexpr float one = 1, zero = 0;
   static constexpr double oneDouble = 1, zeroDouble = 0;
   const bool wide = call.dtype == MORTISE_F64;
-  std::unique_lock lock(mutex);
-  const auto [place, fresh] = algorithms.try_emplace(keyOf(addresses, call.hasBias));
-  if (fresh) {
-    Result<HeuristicResult> chosen = choose(addresses, workspace);
-    if (!chosen) {
-      algorithms.erase(place);
-      return chosen.error();
-    }
-    place->second = chosen->algorithm;
-  }
-  const Algorithm algorithm = place->second;
-  if (!call.hasBias)
-    lock.unlock();
-  else if (auto set = setBias(addresses.bias); !set)
-    return set;
+  if (call.hasBias)
+    if (auto set = setBias(addresses.bias); !set)
+      return set;
   auto *target = pointer<void>(addresses.result);
   return check(functions.matmul(handle, description, wide ? static_cast<const void *>(&oneDouble) : &one,
                                 pointer<void>(addresses.first), first, pointer<void>(addresses.second), second,
                                 wide ? static_cast<const void *>(&zeroDouble) : &zero, target, result, target, result,
-                                &algorithm, workspace ? pointer<void>(memory) : nullptr, workspace, stream),
+                                &algorithm, memoryBytes ? pointer<void>(memory) : nullptr, memoryBytes, stream),
                "cublasLtMatmul");
 }
 
 // ---- One device
 
+constexpr uint64_t aligned = 256; // bytes, as tensors usually start
+
 class CublasLibrary : public ProductLibrary {
 public:
-  CublasLibrary(const Functions &functions, uint64_t mostWorkspace, std::string device)
-      : functions(functions), mostWorkspace(mostWorkspace), device(std::move(device)) {}
+  CublasLibrary(const Functions &functions, uint64_t mostWorkspace, std::string device, BiasProbe probe)
+      : functions(functions), mostWorkspace(mostWorkspace), device(std::move(device)), probe(std::move(probe)) {}
   Result<std::shared_ptr<LibraryProduct>> prepare(const ProductCall &call, const ProductAddresses &usual) override;
 
 private:
+  struct Kernel { // equal ones round alike, whatever the extents
+    Algorithm algorithm;
+    int32_t dtype;
+    bool firstTransposed, secondTransposed;
+    auto operator<=>(const Kernel &) const = default;
+  };
+  Error named(const Error &error) const { return {error.code, device + ": " + error.message}; }
+  Result<void> choose(CublasProduct &product, const ProductAddresses &usual);
+  Result<void> chooseProved(CublasProduct &product, const ProductAddresses &usual);
+  Result<bool> roundsOnce(CublasProduct &product, const HeuristicResult &candidate);
+
   const Functions functions;
   const uint64_t mostWorkspace;
   const std::string device;
-  std::mutex mutex;
+  const BiasProbe probe;
+  std::mutex mutex;        // of what follows
   Handle handle = nullptr; // kept, like the device
   std::map<ProductCall, std::weak_ptr<CublasProduct>> known;
   size_t cleanAt = 64;
+  std::map<Kernel, bool> proofs;
 };
 
+Result<void> CublasLibrary::choose(CublasProduct &product, const ProductAddresses &usual) {
+  const Result<HeuristicResult> found = product.best(usual, mostWorkspace);
+  if (!found)
+    return named(found.error());
+  product.use(*found, usual, aligned);
+  return {};
+}
+
+Result<bool> CublasLibrary::roundsOnce(CublasProduct &product, const HeuristicResult &candidate) {
+  const ProductCall &call = product.call;
+  const Kernel kernel{candidate.algorithm, call.dtype, call.firstTransposed, call.secondTransposed};
+  if (const auto known = proofs.find(kernel); known != proofs.end())
+    return known->second;
+  const Result<bool> proved = probe(
+      call, candidate.workspaceBytes, [&](const ProductAddresses &addresses, MortiseAddress memory, void *stream) {
+        return product.multiply(candidate.algorithm, addresses, memory, candidate.workspaceBytes, stream);
+      });
+  if (proved)
+    proofs[kernel] = *proved;
+  return proved;
+}
+
+// Calls choose no other kernels later, since a proof waits for the device: they are chosen here for tensors that start
+// at multiples of 256 bytes, of 16, which the fastest kernels want, and anywhere.
+Result<void> CublasLibrary::chooseProved(CublasProduct &product, const ProductAddresses &usual) {
+  constexpr int mostCandidates = 16;
+  for (const uint64_t starts : {aligned, uint64_t{16}, static_cast<uint64_t>(dtypeBits(product.call.dtype)) / 8}) {
+    const ProductAddresses addresses{usual.first | starts, usual.second | starts, usual.result | starts,
+                                     usual.bias | starts};
+    const bool isUsual = starts == aligned;
+    const auto found =
+        product.candidates(addresses, isUsual ? mostWorkspace : product.workspaceBytes(), mostCandidates);
+    if (!found)
+      return named(found.error());
+    if (isUsual && found->empty())
+      return named(noKernel());
+    bool isProved = false;
+    for (size_t i = 0; i < found->size() && !isProved; ++i) {
+      const Result<bool> proved = roundsOnce(product, (*found)[i]);
+      if (!proved)
+        return proved.error();
+      isProved = *proved;
+      if (isProved)
+        product.use((*found)[i], addresses, starts);
+    }
+    if (isUsual && !isProved) // where others have none, calls with such addresses say so
+      return named({MORTISE_UNSUPPORTED,
+                    std::string("expected a kernel of the library that adds a bias of ") +
+                        dtypeName(product.call.resultDtype) + " before it rounds, found none among the " +
+                        std::to_string(found->size()) +
+                        " for this product: set the option library_bias to off, so that a generated kernel adds it"});
+  }
+  return {};
+}
+
 Result<std::shared_ptr<LibraryProduct>> CublasLibrary::prepare(const ProductCall &call, const ProductAddresses &usual) {
-  const auto named = [&](const Error &error) { return Error{error.code, device + ": " + error.message}; };
   std::lock_guard lock(mutex);
   if (!handle)
     if (auto made = check(functions.create(&handle), "cublasLtCreate"); !made) {
@@ -324,9 +449,11 @@ Result<std::shared_ptr<LibraryProduct>> CublasLibrary::prepare(const ProductCall
   std::weak_ptr<CublasProduct> &place = known[call];
   if (std::shared_ptr<CublasProduct> there = place.lock())
     return std::shared_ptr<LibraryProduct>(there);
-  auto made = std::make_shared<CublasProduct>(functions, handle);
-  if (auto described = made->describe(call, usual, mostWorkspace); !described)
+  auto made = std::make_shared<CublasProduct>(functions, handle, call);
+  if (auto described = made->describe(); !described)
     return named(described.error());
+  if (auto chosen = needsProof(call) ? chooseProved(*made, usual) : choose(*made, usual); !chosen)
+    return chosen.error();
   place = made;
   return std::shared_ptr<LibraryProduct>(made);
 }
@@ -334,13 +461,15 @@ Result<std::shared_ptr<LibraryProduct>> CublasLibrary::prepare(const ProductCall
 } // namespace
 
 Result<std::unique_ptr<ProductLibrary>> openProductLibrary(const std::string &file, int driverVersion,
-                                                           uint64_t mostWorkspace, std::string device) {
+                                                           uint64_t mostWorkspace, std::string device,
+                                                           BiasProbe probe) {
   if (file == noLibrary)
     return Error{MORTISE_UNSUPPORTED, "the option cublaslt is off: set it to auto for products on this device"};
   Result<Functions> functions = findFunctions(file, driverVersion);
   if (!functions)
     return functions.error();
-  return std::unique_ptr<ProductLibrary>(std::make_unique<CublasLibrary>(*functions, mostWorkspace, std::move(device)));
+  return std::unique_ptr<ProductLibrary>(
+      std::make_unique<CublasLibrary>(*functions, mostWorkspace, std::move(device), std::move(probe)));
 }
 
 } // namespace mortise::cuda

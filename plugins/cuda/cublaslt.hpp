@@ -4,6 +4,7 @@
 // since version 11, and are those of the header of 13.10.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 
@@ -45,6 +46,7 @@ enum PreferenceKey : int {
 
 struct Algorithm { // opaque; may be copied
   uint64_t data[8];
+  auto operator<=>(const Algorithm &) const = default;
 };
 struct HeuristicResult {
   Algorithm algorithm;

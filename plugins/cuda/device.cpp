@@ -2,6 +2,8 @@
 // What the GPUs are and roughly how fast, from attributes: nothing here starts up a device.
 #include "device.hpp"
 
+#include "product_probe.hpp"
+
 #include <mortise/codegen/simt_devices.hpp>
 
 #include <algorithm>
@@ -198,8 +200,11 @@ Result<ProductLibrary *> Device::products() {
   if (!productLibrary) {
     // As much as NVIDIA recommends for its library.
     const uint64_t workspace = uint64_t{capability >= 90 ? 32u : 4u} << 20;
+    const auto probe = [this](const ProductCall &call, uint64_t workspaceBytes, const QueueProduct &kernel) {
+      return roundsOnce(*this, call, workspaceBytes, kernel);
+    };
     productLibrary =
-        openProductLibrary(libraries.products, driver.version, workspace, "cuda:" + std::to_string(number));
+        openProductLibrary(libraries.products, driver.version, workspace, "cuda:" + std::to_string(number), probe);
   }
   if (!*productLibrary)
     return productLibrary->error();

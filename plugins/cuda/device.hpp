@@ -111,6 +111,22 @@ private:
   CUcontext before;
 };
 
+// While the object lives, what this thread asks of the driver ends no capture of the application's in another thread.
+class CaptureOfOthers {
+public:
+  explicit CaptureOfOthers(Device &device) : device(device) { exchange(); }
+  CaptureOfOthers(const CaptureOfOthers &) = delete;
+  ~CaptureOfOthers() { exchange(); }
+
+private:
+  void exchange() {
+    if (device.driver.threadExchangeCaptureMode)
+      (void)device.check(device.driver.threadExchangeCaptureMode(&mode), "cuThreadExchangeStreamCaptureMode");
+  }
+  Device &device;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
 // The devices that the driver has. Found once for each choice of libraries. Errors: MORTISE_NOT_FOUND, with the reason,
 // where there is none that can be used.
 Result<std::span<const MortiseDeviceInfo *const>> findDevices(const Libraries &libraries);

@@ -5,6 +5,7 @@
 
 #include <mortise/plugin.hpp>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,7 +18,7 @@ namespace mortise::cuda {
 // each of `batch`. All are stored column by column, and strides count elements from one column to the next, steps from
 // one matrix of the batch to the next. A transposed operand is stored the other way round.
 struct ProductCall {
-  int32_t dtype = MORTISE_F32;       // of the operands; f16 and bf16 are summed in f32
+  int32_t dtype = MORTISE_F32;       // of the operands; f16 and bf16 are summed in f32, with the bias
   int32_t resultDtype = MORTISE_F32; // of result and bias: that of the operands, or f32 for f16 and bf16 without bias
   bool tensorFloats = false;         // f32: operands may be rounded to TF32
   bool firstTransposed = false, secondTransposed = false, hasBias = false;
@@ -29,6 +30,13 @@ struct ProductCall {
 struct ProductAddresses {
   MortiseAddress first = 0, second = 0, result = 0, bias = 0;
 };
+
+// Queues one call on these addresses.
+using QueueProduct = std::function<Result<void>(const ProductAddresses &, MortiseAddress workspace, void *stream)>;
+// Whether a kernel of the library adds the bias of `call`, of f16 or bf16, before it rounds, which no library tells.
+// The device's context is current. Errors: the device's, with its name.
+using BiasProbe =
+    std::function<Result<bool>(const ProductCall &call, uint64_t workspaceBytes, const QueueProduct &kernel)>;
 
 // One call, prepared on one device. Thread safe.
 class LibraryProduct {
@@ -44,7 +52,8 @@ class ProductLibrary {
 public:
   virtual ~ProductLibrary() = default;
   // Equal calls share the object. `usual`: addresses with the alignment to expect. The device's context is current.
-  // Errors: MORTISE_UNSUPPORTED, when the library has nothing for the call; those of the library.
+  // Errors: MORTISE_UNSUPPORTED, when the library has nothing for the call, or nothing that rounds it once; those of
+  // the library and of the probe.
   virtual Result<std::shared_ptr<LibraryProduct>> prepare(const ProductCall &call, const ProductAddresses &usual) = 0;
 };
 
@@ -96,10 +105,11 @@ public:
 inline constexpr std::string_view anyLibrary = "auto", noLibrary = "off";
 
 // cuBLASLt from this file, or (anyLibrary) the copy that the process has loaded already, or the one that the loader
-// finds. Starts up nothing of the device. `device`: how messages name it. Errors: MORTISE_NOT_FOUND, saying what to
-// install; MORTISE_VERSION_MISMATCH; MORTISE_UNSUPPORTED for noLibrary.
+// finds. Starts up nothing of the device. `device`: how messages name it. `probe`: asked for each kernel of products
+// with a bias of f16 or bf16, once. Errors: MORTISE_NOT_FOUND, saying what to install; MORTISE_VERSION_MISMATCH;
+// MORTISE_UNSUPPORTED for noLibrary.
 Result<std::unique_ptr<ProductLibrary>> openProductLibrary(const std::string &file, int driverVersion,
-                                                           uint64_t mostWorkspace, std::string device);
+                                                           uint64_t mostWorkspace, std::string device, BiasProbe probe);
 
 // cuDNN, likewise.
 Result<std::unique_ptr<ConvolutionLibrary>> openConvolutionLibrary(const std::string &file, uint64_t mostWorkspace,

@@ -27,9 +27,10 @@ template <typename Open> codegen::Support behind(codegen::Support verdict, Open 
           library.error().message};
 }
 
-codegen::Support judge(Device &device, const MortiseNode &node, std::span<const SymbolRange> ranges) {
+codegen::Support judge(Device &device, const MortiseNode &node, std::span<const SymbolRange> ranges,
+                       bool addsNarrowBias) {
   if (isProduct(node))
-    return behind(supportsProduct(node), [&] { return device.products(); });
+    return behind(supportsProduct(node, addsNarrowBias), [&] { return device.products(); });
   if (isConvolution(node))
     return behind(supportsConvolution(node, ranges), [&] { return device.convolutions(); });
   if (isAttention(node))
@@ -39,14 +40,14 @@ codegen::Support judge(Device &device, const MortiseNode &node, std::span<const 
 
 } // namespace
 
-Result<void> propose(Proposal &proposal) {
+Result<void> propose(Proposal &proposal, bool addsNarrowBias) {
   Device &device = Device::of(proposal.device());
   const std::vector<SymbolRange> ranges = symbolRanges(proposal.graph());
   const bool tensorFloats = proposal.compileOptions().precision != MORTISE_PRECISION_HIGHEST;
   codegen::SimtOffer offer;
   offer.lowering = "cuda.region";
   offer.device = &device.info();
-  offer.supports = [&](const MortiseNode &node) { return judge(device, node, ranges); };
+  offer.supports = [&](const MortiseNode &node) { return judge(device, node, ranges, addsNarrowBias); };
   // A product of converted numbers reads them as they were before.
   offer.readsMemory = [](const MortiseNode &node) {
     return isAttention(node) || (isProduct(node) && !narrowType(node));

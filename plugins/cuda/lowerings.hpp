@@ -6,6 +6,7 @@
 namespace mortise::cuda {
 
 // Says which nodes we take, as maximal convex regions with a roofline cost, and why we refuse the others.
-Result<void> propose(Proposal &proposal);
+// `addsNarrowBias`: as supportsProduct's.
+Result<void> propose(Proposal &proposal, bool addsNarrowBias);
 
 } // namespace mortise::cuda

@@ -21,7 +21,7 @@ struct Traits {
 struct CudaPlugin : codegen::SlotsOf<CudaPlugin, Traits> {
   static constexpr PluginIdentity identity{"cuda", "Mortise", "0.1.0"};
   cuda::Libraries libraries;
-  std::string graphs = "on", products = "auto"; // the options, where a compilation has none
+  std::string graphs = "on", products = "auto", libraryBias = "on"; // the options, where a compilation has none
 
   Result<void> initialize(const MortiseInitializeArgs &args) {
     libraries.driver = option(args.options, args.option_count, "driver", "libcuda.so.1");
@@ -30,6 +30,8 @@ struct CudaPlugin : codegen::SlotsOf<CudaPlugin, Traits> {
     if (auto read = readChoice(args, "graphs", {"on", "off", "all"}, graphs); !read)
       return read;
     if (auto read = readChoice(args, "products", {"auto", "library"}, products); !read)
+      return read;
+    if (auto read = readChoice(args, "library_bias", {"on", "off"}, libraryBias); !read)
       return read;
     if (auto allowed = codegen::checkChoice("driver", libraries.driver, {"libcuda.so.1"}, "MORTISE_CUDA_DRIVER");
         !allowed)
@@ -46,7 +48,12 @@ struct CudaPlugin : codegen::SlotsOf<CudaPlugin, Traits> {
 
   // ---- Compilation
 
-  Result<void> propose(Proposal &proposal) { return cuda::propose(proposal); }
+  Result<void> propose(Proposal &proposal) {
+    const std::string bias(proposal.option("library_bias", libraryBias));
+    if (auto known = checkOneOf("library_bias", {"on", "off"}, bias); !known)
+      return known;
+    return cuda::propose(proposal, bias == "on");
+  }
 
   Result<std::unique_ptr<Kernel>> compile(const MortiseCompileArgs &args) {
     std::string wanted = graphs, by = products;
@@ -98,13 +105,17 @@ private:
   static Result<void> readChoice(const Args &args, const std::string &name,
                                  std::initializer_list<std::string_view> values, std::string &into) {
     into = option(args.options, args.option_count, name, into);
+    return checkOneOf(name, values, into);
+  }
+  static Result<void> checkOneOf(const std::string &name, std::initializer_list<std::string_view> values,
+                                 const std::string &found) {
     std::string text;
     for (const std::string_view &value : values) {
-      if (into == value)
+      if (found == value)
         return {};
       text += std::string(text.empty() ? "" : &value + 1 == values.end() ? " or " : ", ") + std::string(value);
     }
-    return Error{MORTISE_INVALID_ARGUMENT, "option " + name + ": expected " + text + ", found " + into};
+    return Error{MORTISE_INVALID_ARGUMENT, "option " + name + ": expected " + text + ", found " + found};
   }
   static cuda::Graphs graphsFor(std::string_view wanted, int32_t mode) {
     if (wanted == "off" || mode == MORTISE_MODE_MAX_AUTOTUNE_NO_REPLAY)

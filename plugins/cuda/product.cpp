@@ -210,17 +210,21 @@ private:
 
 // ---- Which nodes
 
-codegen::Support supportsProduct(const MortiseNode &node) {
+codegen::Support supportsProduct(const MortiseNode &node, bool addsNarrowBias) {
   const MortiseType &type = *node.results[0]->type;
   const bool narrow = type.dtype == MORTISE_F32 || type.dtype == MORTISE_F16 || type.dtype == MORTISE_BF16;
   if (!narrow && type.dtype != MORTISE_F64)
     return {false, MORTISE_REASON_DTYPE,
             std::string("products are of f64, f32, f16 and bf16, found ") + dtypeName(type.dtype)};
-  // On an H100, cuBLASLt rounds some products of bf16 before it adds the bias.
-  if (type.dtype != MORTISE_F32 && node.operand_count > 2 && node.operands[2])
-    return {false, MORTISE_REASON_DTYPE,
-            std::string("the library adds no bias of ") + dtypeName(type.dtype) +
-                " with one rounding: use the decomposition"};
+  if (node.operand_count > 2 && node.operands[2]) {
+    if (!narrow)
+      return {false, MORTISE_REASON_DTYPE,
+              std::string("the library adds no bias of ") + dtypeName(type.dtype) + ": use the decomposition"};
+    if (type.dtype != MORTISE_F32 && !addsNarrowBias)
+      return {false, MORTISE_REASON_OPTION,
+              std::string("the option library_bias is off, so that the library adds no bias of ") +
+                  dtypeName(type.dtype) + ": use the decomposition"};
+  }
   for (size_t i = 0; i < node.operand_count; ++i) {
     if (!node.operands[i])
       continue;

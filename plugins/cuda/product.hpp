@@ -19,8 +19,8 @@ enum class ProductsBy : uint8_t { Either /* groups where that is faster */, Libr
 // ---- Which nodes
 
 inline bool isProduct(const MortiseNode &node) { return isOp(node, Op::Dot, Op::Linear); }
-// Whether a library takes the node, whatever its neighbours.
-codegen::Support supportsProduct(const MortiseNode &node);
+// Whether a library takes the node, whatever its neighbours. `addsNarrowBias`: it may add a bias of f16 or bf16.
+codegen::Support supportsProduct(const MortiseNode &node, bool addsNarrowBias);
 
 // MORTISE_F16 or MORTISE_BF16 where both operands of a product of f32 are numbers of that type, converted: their
 // products are exact in f32, so that it is a product of narrow numbers that is stored in f32. 0: not so.

@@ -18,21 +18,6 @@ constexpr size_t mostRecordings = 4;
 constexpr size_t mostEver = 16;
 constexpr uint64_t mostBytes = (UINT64_C(1) << 31) - 1; // of a copy, which a graph describes as a line of a picture
 
-// Without it, what this thread makes for a graph would end a capture of the application's in another thread.
-class CaptureOfOthers {
-public:
-  explicit CaptureOfOthers(Device &device) : device(device) { exchange(); }
-  CaptureOfOthers(const CaptureOfOthers &) = delete;
-  ~CaptureOfOthers() { exchange(); }
-
-private:
-  void exchange() {
-    (void)device.check(device.driver.threadExchangeCaptureMode(&mode), "cuThreadExchangeStreamCaptureMode");
-  }
-  Device &device;
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-};
-
 CUDA_MEMCPY3D copyOf(MortiseAddress target, MortiseAddress source, uint64_t bytes) {
   return {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
           .srcDevice = source,

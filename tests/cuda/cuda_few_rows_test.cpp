@@ -114,6 +114,16 @@ TEST(CudaFewRows, ConvertedOperandsAreReadAsTheyWere) {
   EXPECT_EQ(region.steps, 1u) << region.text();
 }
 
+TEST(CudaFewRows, ABiasOfNarrowNumbersIsTheGroups) {
+  Network net;
+  net.output(net.op("tanh", {net.linear(net.input(MORTISE_BF16, {2, 64}), net.input(MORTISE_BF16, {40, 64}),
+                                        net.input(MORTISE_BF16, {40}))}));
+  const std::string steps = stepsOf(net);
+  EXPECT_THAT(steps, AllOf(HasSubstr("cuda.product"), Not(HasSubstr("cublaslt"))));
+  EXPECT_EQ(count(steps, "\n"), 1u) << steps;
+  EXPECT_THAT(blasCalls("cublasLtMatmul"), testing::IsEmpty()); // nothing is tried, either
+}
+
 // A graph of such products is recorded without a capture.
 TEST(CudaFewRows, NothingIsCaptured) {
   Network net;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "session.hpp"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -121,6 +123,19 @@ std::vector<std::string> blasCalls(const std::string &function) {
   return list;
 }
 std::string blasCounts() { return blasReport()[0]; }
+
+Computed computed(Network &network, const HowComputed &how) {
+  const Session session;
+  const std::shared_ptr<const Graph> graph = network.finish();
+  configureBlas(how.blas);
+  Region region(session.devices[0], graph, how.precision);
+  configureBlas(""); // without the calls that try kernels
+  runAndCompare(session.devices[0], region, graph->view(), how.skew);
+  std::vector<std::string> calls = blasCalls("cublasLtMatmul");
+  EXPECT_EQ(calls.size() % 2, 0u);
+  calls.resize(calls.size() / 2); // of the first round
+  return {region.text(), calls};
+}
 
 // ---- Convolutions
 

@@ -50,6 +50,18 @@ void configureBlas(const std::string &settings);
 std::vector<std::string> blasCalls(const std::string &function); // lines of its report
 std::string blasCounts();                                        // the first line
 
+struct HowComputed {
+  int32_t precision = MORTISE_PRECISION_HIGHEST;
+  uint64_t skew = 0;     // bytes by which inputs and outputs start behind a multiple of 256
+  const char *blas = ""; // settings of the library's stand-in during compilation
+};
+struct Computed {
+  std::string steps;
+  std::vector<std::string> calls; // of cublasLtMatmul, in one run
+};
+// Compiles the network, which has no other steps than products, runs it, and compares with the interpreter.
+Computed computed(Network &network, const HowComputed &how = {});
+
 // The stand-in for the library of convolutions. Lines of its report with this word.
 void configureDnn(const std::string &settings);
 std::vector<std::string> dnnLines(const std::string &word);

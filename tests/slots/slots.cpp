@@ -323,7 +323,8 @@ void runAndCompare(MortiseDevice *device, Region &region, const MortiseGraph &gr
   destroyStream(stream);
 }
 
-Answer propose(MortiseDevice *device, const MortiseGraph &graph, int32_t precision) {
+Answer propose(MortiseDevice *device, const MortiseGraph &graph, int32_t precision,
+               const std::vector<MortiseOption> &callOptions) {
   Answer answer;
   auto options = sized<MortiseCompileOptions>();
   options.precision = precision;
@@ -331,6 +332,8 @@ Answer propose(MortiseDevice *device, const MortiseGraph &graph, int32_t precisi
   args.device = device;
   args.graph = &graph;
   args.compile_options = &options;
+  args.options = callOptions.data();
+  args.option_count = callOptions.size();
   args.sink = &answer;
   args.add = [](void *sink, const MortiseCandidate *candidate) {
     auto &to = *static_cast<Answer *>(sink);

@@ -101,7 +101,8 @@ struct Answer {
   size_t candidates = 0;
   double costNs = 0, flops = 0;
 };
-Answer propose(MortiseDevice *device, const MortiseGraph &graph, int32_t precision = MORTISE_PRECISION_HIGHEST);
+Answer propose(MortiseDevice *device, const MortiseGraph &graph, int32_t precision = MORTISE_PRECISION_HIGHEST,
+               const std::vector<MortiseOption> &callOptions = {});
 
 // exp(x + x) for x of f32[64, 128].
 std::shared_ptr<const Graph> smallGraph();

@@ -42,6 +42,8 @@ struct Wishes {
 struct Chosen { // lies in an Algorithm
   uint64_t workspace;
   uint32_t alignments[4];
+  uint32_t number;  // among those that the heuristic finds
+  uint32_t isEarly; // rounds before it adds a bias
 };
 static_assert(sizeof(Chosen) <= sizeof(Algorithm));
 
@@ -54,6 +56,7 @@ struct StandIn {
   Status status = Success;
   uint64_t workspace = 1000;
   bool none = false;
+  uint32_t least = 1, early = 0;
   std::set<Matrix *> layouts;
   std::set<Operations *> descriptions;
   std::set<Wishes *> preferences;
@@ -65,6 +68,8 @@ struct StandIn {
     counts.clear();
     failing.clear();
     none = false;
+    least = 1;
+    early = 0;
     workspace = 1000;
     std::istringstream words(settings);
     for (std::string word; words >> word;) {
@@ -72,6 +77,10 @@ struct StandIn {
       const std::string key = word.substr(0, equals), value = equals == word.npos ? "" : word.substr(equals + 1);
       if (key == "none") {
         none = true;
+      } else if (key == "least") {
+        least = static_cast<uint32_t>(std::atoi(value.c_str()));
+      } else if (key == "early") {
+        early = static_cast<uint32_t>(std::atoi(value.c_str()));
       } else if (key == "workspace") {
         workspace = std::strtoull(value.c_str(), nullptr, 10);
       } else if (key == "fail") {
@@ -168,7 +177,7 @@ std::string complaint(const Operations &operations, const Matrix &a, const Matri
 }
 
 void multiply(const Operations &operations, const void *a, const Matrix &aLayout, const void *b, const Matrix &bLayout,
-              void *d, const Matrix &dLayout) {
+              void *d, const Matrix &dLayout, bool isEarly) {
   const int64_t terms = operations.transA ? aLayout.rows : aLayout.columns;
   for (int32_t batch = 0; batch < dLayout.batch; ++batch)
     for (int64_t column = 0; column < dLayout.columns; ++column)
@@ -179,9 +188,14 @@ void multiply(const Operations &operations, const void *a, const Matrix &aLayout
           const int64_t atB = operations.transB ? column + term * bLayout.stride : term + column * bLayout.stride;
           sum += load(aLayout.type, a, batch * aLayout.step + atA) * load(bLayout.type, b, batch * bLayout.step + atB);
         }
+        const int64_t at = batch * dLayout.step + row + column * dLayout.stride;
+        if (isEarly) {
+          store(dLayout.type, d, at, sum);
+          sum = load(dLayout.type, d, at);
+        }
         if (operations.epilogue == EpilogueBias)
           sum += load(dLayout.type, operations.bias, row);
-        store(dLayout.type, d, batch * dLayout.step + row + column * dLayout.stride, sum);
+        store(dLayout.type, d, at, sum);
       }
 }
 
@@ -192,10 +206,11 @@ struct Queued {
   const void *a, *b;
   void *d, *workspace;
   size_t workspaceBytes;
+  bool isEarly;
   void run() const {
     if (workspaceBytes)
       std::memset(workspace, 0xff, workspaceBytes); // nothing else is there meanwhile
-    multiply(operations, a, aLayout, b, bLayout, d, dLayout);
+    multiply(operations, a, aLayout, b, bLayout, d, dLayout, isEarly);
   }
 };
 
@@ -336,14 +351,16 @@ Status cublasLtMatmulAlgoGetHeuristic(Handle handle, Description description, La
   if (wishes->reductions != ReduceInCompute)
     return standIn().wrong("sums may be rounded between parts");
   *found = 0;
-  if (standIn().none)
+  if (standIn().none || std::ranges::any_of(wishes->alignments, [](uint32_t each) { return each < standIn().least; }))
     return NotSupported;
-  Chosen chosen{std::min(wishes->workspace, standIn().workspace), {}};
-  std::memcpy(chosen.alignments, wishes->alignments, sizeof chosen.alignments);
-  results[0] = {};
-  std::memcpy(results[0].algorithm.data, &chosen, sizeof chosen);
-  results[0].workspaceBytes = chosen.workspace;
-  *found = 1;
+  for (uint32_t number = 0; number < static_cast<uint32_t>(wanted); ++number) {
+    Chosen chosen{std::min(wishes->workspace, standIn().workspace), {}, number, number < standIn().early};
+    std::memcpy(chosen.alignments, wishes->alignments, sizeof chosen.alignments);
+    results[number] = {};
+    std::memcpy(results[number].algorithm.data, &chosen, sizeof chosen);
+    results[number].workspaceBytes = chosen.workspace;
+  }
+  *found = wanted;
   return Success;
 }
 
@@ -356,7 +373,11 @@ Status cublasLtMatmul(Handle handle, Description description, const void *alpha,
   for (size_t i = 0; Layout layout : {aLayout, bLayout, cLayout, dLayout})
     layouts[i++] = known<Matrix>(standIn().layouts, layout);
   const bool there = operations && layouts[0] && layouts[1] && layouts[2] && layouts[3];
-  ENTER("cublasLtMatmul", there ? text(*operations, *layouts[0], *layouts[1], *layouts[3]) : "");
+  Chosen chosen{};
+  if (algorithm)
+    std::memcpy(&chosen, algorithm->data, sizeof chosen);
+  ENTER("cublasLtMatmul",
+        there ? text(*operations, *layouts[0], *layouts[1], *layouts[3]) + (chosen.isEarly ? " early" : "") : "");
   if (!there || !standIn().handles.contains(handle) || !algorithm)
     return standIn().wrong("handle");
   if (const std::string what = complaint(*operations, *layouts[0], *layouts[1], *layouts[2], *layouts[3]);
@@ -364,8 +385,6 @@ Status cublasLtMatmul(Handle handle, Description description, const void *alpha,
     return standIn().wrong(what);
   if (load(operations->scale, alpha, 0) != 1 || load(operations->scale, beta, 0) != 0 || c != d)
     return standIn().wrong("scales");
-  Chosen chosen;
-  std::memcpy(&chosen, algorithm->data, sizeof chosen);
   for (size_t i = 0; const void *address : {a, b, c, static_cast<const void *>(d)})
     if (!isAligned(address, chosen.alignments[i++]))
       return standIn().wrong("alignment");
@@ -373,8 +392,16 @@ Status cublasLtMatmul(Handle handle, Description description, const void *alpha,
     return standIn().wrong("alignment of the bias");
   if (workspaceBytes < chosen.workspace || (chosen.workspace && (!workspace || !isAligned(workspace, 256))))
     return standIn().wrong("workspace");
-  Queued queued{
-      *operations, *layouts[0], *layouts[1], *layouts[3], a, b, d, workspace, chosen.workspace ? workspaceBytes : 0};
+  const Queued queued{*operations,
+                      *layouts[0],
+                      *layouts[1],
+                      *layouts[3],
+                      a,
+                      b,
+                      d,
+                      workspace,
+                      chosen.workspace ? workspaceBytes : 0,
+                      chosen.isEarly != 0};
   if (!standIn().queue) {
     queued.run();
     return Success;

@@ -8,6 +8,9 @@
 //   fail=FUNCTION:N:STATUS  the n-th call of an exported function from now on returns STATUS
 //   workspace=N             bytes that an algorithm wants, as far as it may have them
 //   none                    the heuristic finds no algorithm
+//   least=N                 nor where an address may be less aligned than N bytes
+//   early=N                 the first N algorithms of the heuristic round before they add a bias, and calls of them say
+//                           "early"
 using BlasConfigure = void (*)(const char *settings);
 // The first line counts what is there ("descriptions=1 layouts=3 preferences=0"); a line follows for each call, with
 // what was wrong about it, if anything. Valid until the next call on this thread.
