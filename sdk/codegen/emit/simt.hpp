@@ -18,6 +18,13 @@ public:
   virtual void barrier(Code &c) const = 0; // of the block; orders shared memory
   // The i32 of the thread whose number in the subgroup differs by the bit `mask`. All threads of the subgroup call it.
   virtual Value exchange(Code &c, Value bits, unsigned mask) const = 0;
+  // Whether the condition holds in some thread of the subgroup.
+  virtual Value any(Code &c, Value condition) const {
+    Value bits = c.resizeInt(condition, c.b.getI32Type(), false);
+    for (unsigned mask = 1; mask < subgroup(); mask *= 2)
+      bits = c.orI(bits, exchange(c, bits, mask));
+    return c.compareI(mlir::arith::CmpIPredicate::ne, bits, c.integer(c.b.getI32Type(), 0));
+  }
   virtual unsigned sharedSpace() const = 0; // LLVM's number of the address space of a block's memory
   virtual unsigned subgroup() const = 0;
   // Whether a launch has to ask for the memory of rows (SimtLaunch::sharedBytes), since code declares less than a block

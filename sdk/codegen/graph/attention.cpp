@@ -12,7 +12,8 @@ std::string AttentionCode::name() const {
   static constexpr const char *masks[] = {"", " mask", " added"};
   return std::string("attention ") + dtypeName(dtype) + " " + std::to_string(depth) + " " + std::to_string(width) +
          (causal ? " causal" : "") + masks[static_cast<size_t>(mask)] + " " +
-         (split == Split::Keys ? "keys by " + std::to_string(subgroups) : std::to_string(blockQueries()));
+         (split == Split::Keys ? "keys by " + std::to_string(subgroups) : std::to_string(blockQueries())) +
+         (readsAhead ? "" : " unbuffered");
 }
 
 // ---- Which nodes
@@ -64,11 +65,12 @@ AttentionCall attentionCall(const MortiseNode &node, std::span<const View> opera
     const Result<int64_t> number = dim.evaluate(typical);
     return number && *number <= limit;
   };
-  if (most(call.q.dims[2], AttentionCode::tileRows - 1))
-    code.split = AttentionCode::Split::Keys;
   // More queries share what is read of k and v, but each multiprocessor wants a block. 132 is what Hopper has, and
-  // about what others have.
+  // about what others have. Where tiles of queries are fewer, there are subgroups left to share out the keys.
   constexpr int64_t wantedBlocks = 132;
+  code.split = AttentionCode::Split::Keys;
+  if (!most(call.q.dims[2], AttentionCode::tileRows - 1) && !most(call.blocks(), wantedBlocks - 1))
+    code.split = AttentionCode::Split::Queries;
   code.subgroups = code.mostSubgroups();
   const auto isTooMany = [&] {
     if (code.split == AttentionCode::Split::Keys)
@@ -77,6 +79,8 @@ AttentionCall attentionCall(const MortiseNode &node, std::span<const View> opera
   };
   while (code.subgroups > 1 && isTooMany())
     code.subgroups /= 2;
+  // Two blocks fit a multiprocessor, three if they do not read ahead (f16 and bf16 of 64 elements, sm_90).
+  code.readsAhead = code.split == AttentionCode::Split::Keys || most(call.blocks(), 2 * wantedBlocks);
   return call;
 }
 

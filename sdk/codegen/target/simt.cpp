@@ -301,7 +301,7 @@ Result<std::shared_ptr<const SimtFunction>> SimtCompiler::compile(const Attentio
   impl->giveBack(std::move(*backend));
   if (!made)
     return Error{made.error().code, code.name() + ": " + made.error().message};
-  function->launches = {{entry, 1, code.subgroups * impl->target.subgroup}};
+  function->launches = std::move(made->launches);
   for (uint32_t i = 0; i < (code.mask == AttentionCode::Mask::None ? 3U : 4U); ++i)
     function->arguments.push_back({SimtArgument::Input, i});
   function->arguments.push_back({SimtArgument::Output, 0});

@@ -31,7 +31,7 @@ public:
   // in bytes; 1: that of their elements.
   virtual Result<SimtCode> compile(std::span<const ScheduledPlan> plans, const std::string &entry,
                                    unsigned alignment) = 0;
-  // What is returned lacks the launches. Errors: MORTISE_UNSUPPORTED, for a target without matrices.
+  // Errors: MORTISE_UNSUPPORTED, for a target without matrices.
   virtual Result<SimtCode> compile(const AttentionCode &code, const std::string &entry, unsigned alignment);
 };
 

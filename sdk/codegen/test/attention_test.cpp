@@ -30,6 +30,7 @@ struct Form {
   Layout layout = Layout::Dense, resultLayout = Layout::Dense;
   unsigned subgroups = 0; // 0: as chosen
   std::optional<Split> split = std::nullopt;
+  std::optional<bool> readsAhead = std::nullopt;
 
   std::string text() const {
     std::string all = dtypeName(dtype);
@@ -148,6 +149,7 @@ public:
       call.code.split = *form.split, call.code.subgroups = 2;
     if (form.subgroups)
       call.code.subgroups = form.subgroups;
+    call.code.readsAhead = form.readsAhead.value_or(call.code.readsAhead);
     runAttention(call, addresses);
     std::vector<double> found;
     std::vector<bool> written(static_cast<size_t>(std::max<int64_t>(place.span, 1)));
@@ -494,6 +496,57 @@ TEST_P(AttentionTest, HiddenValuesHaveNoEffect) {
     }
 }
 
+// Tiles of keys that no row of a block sees, some do, or all do, in this order and others.
+TEST_P(AttentionTest, TilesThatSomeDoNotSee) {
+  enum Seen : uint8_t { None, FirstRows, OddKeys, All };
+  const std::vector<std::vector<Seen>> orders = {
+      {None, FirstRows, None, All, OddKeys}, {All, All, None, None, FirstRows}, {FirstRows, None, All, None, None}};
+  for (const bool readsAhead : {true, false})
+    for (const int64_t keys : {320, 301})
+      for (const auto &tiles : orders) {
+        Attention attention = with({.queries = 40, .keys = keys, .mask = Mask::Hides, .readsAhead = readsAhead});
+        for (int64_t i = 0; i < 40; ++i)
+          for (int64_t j = 0; j < keys; ++j) {
+            const Seen seen = tiles[static_cast<size_t>(j / 64)];
+            attention.set(Attention::OfMask, i * keys + j,
+                          seen == All || (seen == FirstRows && i < 16) || (seen == OddKeys && j % 2));
+          }
+        const conformance::ExactResult exact = attention.exact();
+        for (int64_t j = 0; j < keys; ++j)
+          for (int64_t e = 0; e < 16 && tiles[static_cast<size_t>(j / 64)] == None; ++e)
+            attention.set(Attention::OfV, j * 16 + e, NAN);
+        attention.compare(attention.run(), exact);
+        if (HasFatalFailure())
+          return;
+      }
+}
+
+// The next tile is read while one is computed, or only when its turn comes.
+TEST(Attention, ReadsAheadOrNot) {
+  for (const int32_t dtype : dtypes)
+    for (const bool readsAhead : {true, false})
+      for (const Mask mask : {Mask::None, Mask::Adds})
+        for (const int64_t keys : {1, 64, 130})
+          check({.queries = 40,
+                 .keys = keys,
+                 .dtype = dtype,
+                 .mask = mask,
+                 .split = Split::Queries,
+                 .readsAhead = readsAhead});
+  // Where blocks are more than two to a multiprocessor, three fit it without.
+  const auto codeOf = [](int64_t batch) {
+    TestGraph b;
+    V q = b.input(MORTISE_BF16, {batch, 1, 64, 64});
+    V y = b.op("attention", {q, q, q, nullptr}, MORTISE_BF16, {batch, 1, 64, 64}, {{"scale", 1.0}, {"causal", false}});
+    b.output(y);
+    const std::vector<View> views(3, denseView(*q));
+    return attentionCall(*b.view().nodes[0], views, denseView(*y), {}).code;
+  };
+  EXPECT_TRUE(codeOf(264).readsAhead);
+  EXPECT_FALSE(codeOf(265).readsAhead);
+  EXPECT_NE(codeOf(264).name(), codeOf(265).name());
+}
+
 // ---- Few queries, as of a decode step
 
 // Rows are queries of all heads that share a head of keys: one tile of 16, and several.
@@ -641,7 +694,11 @@ TEST(Attention, WhatTheCodeDependsOn) {
   EXPECT_EQ(code.subgroups, 4U);
   EXPECT_EQ(code, codeOf({.batch = 32, .heads = 8, .groups = 2, .queries = 300, .scale = 2}));
   EXPECT_EQ(code, codeOf({.batch = 64, .queries = 512}, true));
-  EXPECT_EQ(codeOf({.batch = 1, .queries = 512}).subgroups, 1U);
+  EXPECT_EQ(codeOf({.batch = 1, .heads = 8, .queries = 512}).subgroups, 1U);
+  // Or where tiles of queries are fewer than multiprocessors.
+  EXPECT_EQ(codeOf({.batch = 1, .heads = 12, .groups = 12, .queries = 128, .keys = 128}).split, Split::Keys);
+  EXPECT_EQ(codeOf({.batch = 1, .heads = 12, .groups = 12, .queries = 128, .keys = 128}).subgroups, 2U);
+  EXPECT_EQ(codeOf({.batch = 1, .heads = 12, .groups = 12, .queries = 176}).split, Split::Queries); // 132
   EXPECT_EQ(codeOf({.batch = 1, .heads = 12, .queries = 512}).subgroups, 2U);
   EXPECT_EQ(codeOf({.batch = 500, .queries = 16}).subgroups, 1U);
   EXPECT_EQ(code.split, Split::Queries);
@@ -675,8 +732,9 @@ TEST(Attention, SymbolsAreNumbersOfTheLaunch) {
   const std::vector<View> views = {denseView(*q), denseView(*k), denseView(*v), denseView(*mask)};
   const std::vector<int64_t> symbols{100};
   const AttentionCall call = attentionCall(*graph.nodes[0], views, denseView(*y), symbols);
-  EXPECT_EQ(call.code.subgroups, 1U);
-  EXPECT_EQ(*call.blocks().evaluate(symbols), 2 * 4 * 7);
+  EXPECT_EQ(call.code.split, Split::Keys); // tiles are few
+  EXPECT_EQ(call.code.subgroups, 2U);
+  EXPECT_EQ(*call.blocks().evaluate(symbols), 2 * 2 * 13);
   std::vector<int64_t> numbers;
   for (const Dim &number : call.numbers())
     numbers.push_back(*number.evaluate(symbols));

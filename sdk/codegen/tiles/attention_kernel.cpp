@@ -55,10 +55,7 @@ Value AttentionKernel::acrossQuadF(Value x, Combine combine) {
                               }),
                    b.getF32Type());
 }
-Value AttentionKernel::isAnywhere(Value bits) {
-  bits = across(machine.subgroup(), bits, [&](Value x, Value y) { return c.orI(x, y); });
-  return c.compareI(I::ne, bits, number(0));
-}
+Value AttentionKernel::isAnywhere(Value bits) { return machine.any(c, c.compareI(I::ne, bits, number(0))); }
 
 // ---- The function
 
@@ -132,7 +129,7 @@ void AttentionKernel::enter(StringRef name) {
     const auto bits = [&](Value address) -> Value {
       return LLVM::PtrToIntOp::create(b, c.loc, b.getI64Type(), address);
     };
-    Value odd = c.orI(c.orI(bits(rows[0].mask), bits(rows[1].mask)), wide(keys));
+    Value odd = c.orI(bits(rows[0].mask), bits(rows[1].mask));
     isMaskInPairs = c.andI(c.compareI(I::eq, c.andI(odd, c.i64(1)), c.i64(0)), c.compareI(I::eq, maskStride, c.i64(1)));
   }
 
@@ -145,6 +142,8 @@ void AttentionKernel::enter(StringRef name) {
     shift = arith::SIToFPOp::create(b, c.loc, b.getF32Type(), c.subI(number(126), exponent));
   }
   prepareMemory(name.str());
+  if (overlaps()) // nothing has been read so far
+    machine.awaitKernels(c);
 }
 
 // ---- Memory
@@ -273,11 +272,13 @@ Value AttentionKernel::maskOf(Value first, bool inPairs) {
   const auto set = [&](size_t i, Value condition) {
     bits = c.orI(bits, shifted(c.resizeInt(condition, b.getI32Type(), false), static_cast<unsigned>(i), true));
   };
+  Value begin = wide(c.addI(first, pair));
+  const PerRow places = {moved(rows[0].mask, begin), moved(rows[1].mask, begin)};
   for (size_t i = 0; i < scoresAtOnce; i += 2) {
     const Row &row = rows[rowIndex(i)];
     if (inPairs) {
-      Value inside = c.two<arith::MinSIOp>(keyOf(first, i), add(keys, -2));
-      Value two = c.resizeInt(read(moved(row.mask, wide(inside)), b.getI16Type(), 2), b.getI32Type(), false);
+      Value place = moved(places[rowIndex(i)], static_cast<int64_t>(i / 4 * 8));
+      Value two = c.resizeInt(read(place, b.getI16Type(), 2), b.getI32Type(), false);
       set(i, c.compareI(I::ne, c.andI(two, number(0xff)), number(0)));
       set(i + 1, c.compareI(I::ugt, two, number(0xff)));
       continue;
@@ -291,8 +292,9 @@ Value AttentionKernel::maskOf(Value first, bool inPairs) {
 // Bit i says whether the row of score number i sees its key. Only for masks of i1.
 Value AttentionKernel::seenOf(Value first) {
   Type i32 = b.getI32Type();
+  Value isInPairs = c.andI(isMaskInPairs, c.compareI(I::sle, add(first, keysAtOnce), keys));
   Value mask = choose(
-      isMaskInPairs, i32, [&] { return Values{maskOf(first, true)}; }, [&] { return Values{maskOf(first, false)}; })[0];
+      isInPairs, i32, [&] { return Values{maskOf(first, true)}; }, [&] { return Values{maskOf(first, false)}; })[0];
   Value inRange = choose(
       isCut(first), i32,
       [&] {
@@ -345,10 +347,12 @@ AttentionKernel::Values AttentionKernel::scoresOf(Value first, Value seen, State
     }
     return all;
   };
-  if (code.mask != AttentionCode::Mask::None)
+  if (code.mask == AttentionCode::Mask::Adds)
     return withoutHidden();
+  Value all = number(static_cast<int64_t>((uint64_t{1} << scoresAtOnce) - 1));
+  Value hidesSome = seen ? isAnywhere(c.two<arith::XOrIOp>(seen, all)) : isCut(first);
   const SmallVector<Type> types(scores.size(), f32);
-  return choose(isCut(first), types, withoutHidden, [&] { return scores; });
+  return choose(hidesSome, types, withoutHidden, [&] { return scores; });
 }
 
 // ---- Weights
@@ -539,11 +543,13 @@ AttentionKernel::State AttentionKernel::attend(Value first, Value seen, State st
   return state;
 }
 
-void emitAttention(const AttentionCode &code, const SimtMachine &machine, const Instructions &instructions,
-                   StringRef name, unsigned alignment, ModuleOp module) {
+SimtLaunch emitAttention(const AttentionCode &code, const SimtMachine &machine, const Instructions &instructions,
+                         StringRef name, unsigned alignment, ModuleOp module) {
   OpBuilder builder(module->getContext());
   const auto make = code.split == AttentionCode::Split::Keys ? splitKeys : splitQueries;
-  make(code, machine, instructions, alignment, module, builder)->emit(name);
+  const std::unique_ptr<AttentionKernel> kernel = make(code, machine, instructions, alignment, module, builder);
+  kernel->emit(name);
+  return {.entry = name.str(), .threads = code.subgroups * machine.subgroup(), .awaits = kernel->overlaps()};
 }
 
 } // namespace mortise::codegen

@@ -19,6 +19,8 @@ class AttentionKernel {
 public:
   virtual ~AttentionKernel() = default;
   void emit(llvm::StringRef name);
+  // A kernel of few blocks begins while the one before it ends.
+  bool overlaps() const { return code.split == AttentionCode::Split::Keys && machine.overlapsKernels(); }
 
 protected:
   static constexpr unsigned vectorBytes = 16, vectorElements = 8, vectorWords = 4;
@@ -91,7 +93,7 @@ protected:
   }
   Value read(Value address, Type type, unsigned align, bool isAgain = false) { // of what no kernel writes meanwhile
     return mlir::LLVM::LoadOp::create(b, c.loc, type, address, align, /*isVolatile=*/isAgain, false,
-                                      /*isInvariant=*/!isAgain);
+                                      /*isInvariant=*/!isAgain && !overlaps());
   }
   Value exp2(Value x) {
     const Approximations *approximations = c.instructions.approximations;

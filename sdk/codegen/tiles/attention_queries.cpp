@@ -23,7 +23,8 @@ public:
                         {(code.depth + 15) / 16, code.width / 8}),
         keyStride(shape.depthSteps * 8 + 4), valueStride(code.width % 16 ? code.width : code.width + 8),
         keyItems(keysAtOnce * code.depth / vectorElements), valueItems(keysAtOnce / 2 * code.width / vectorElements),
-        words(keyItems % threads || valueItems % threads ? ~0U : (keyItems * 4 + valueItems * 8) / threads) {}
+        words(keyItems % threads || valueItems % threads ? ~0U : (keyItems * 4 + valueItems * 8) / threads),
+        readsAhead(code.readsAhead && words <= mostWordsAhead) {}
 
 private:
   struct Item { // a vector of a row of k, or of two neighbouring rows of v
@@ -52,14 +53,19 @@ private:
   Values readShare(Value first);
   void share(Value first, ArrayRef<Value> words);
   void readAndShare(Value first);
+  bool hides() const { return code.mask == AttentionCode::Mask::Hides; }
+  Value isSeenByBlock(Value first, Value seen);
 
   const unsigned keyStride;   // words of 2 elements; 4 times an odd number, so that threads of a read have other banks
   const unsigned valueStride; // words, each of which has the elements of two neighbouring keys; 8 times an odd number
   const unsigned keyItems, valueItems; // of a tile
   const unsigned words;                // of a thread's items; ~0: threads have different numbers of them
-  SmallVector<Values> fragments;       // of the queries
-  Value sharedKeys, sharedValues;      // in the block's memory
-  Value notFinite;                     // there: where the last tile begins that has a value that is not finite
+  const bool readsAhead;
+  SmallVector<Values> fragments;  // of the queries
+  Value sharedKeys, sharedValues; // in the block's memory
+  Value notFinite;                // there: where the last tile begins that has a value that is not finite
+  // There, only with a mask of i1: whether each subgroup sees something of a tile, of two tiles by turns.
+  Value sharedSeen;
 };
 
 // The last queries of a head come first: with `causal` they see the most keys.
@@ -87,6 +93,8 @@ void SplitQueries::prepareMemory(const std::string &prefix) {
   sharedKeys = sharedArray(module, c, machine, prefix + "_keys", i32, size_t(keysAtOnce) * keyStride);
   sharedValues = sharedArray(module, c, machine, prefix + "_values", i32, size_t(keysAtOnce) / 2 * valueStride);
   notFinite = sharedArray(module, c, machine, prefix + "_not_finite", i32, 1);
+  if (hides())
+    sharedSeen = sharedArray(module, c, machine, prefix + "_seen", i32, size_t(2) * code.subgroups);
   onlyIf(c.compareI(I::eq, thread, number(0)),
          [&] { LLVM::StoreOp::create(b, c.loc, number(-1), notFinite); }); // a barrier follows
 }
@@ -251,10 +259,23 @@ Value SplitQueries::hasNotFinite(Value first) {
   return c.compareI(I::eq, last, first);
 }
 
+// Whether a row of the block sees something of a tile, which `seen` (seenOf) says of this subgroup's rows. A barrier.
+Value SplitQueries::isSeenByBlock(Value first, Value seen) {
+  Value turn = c.andI(c.two<arith::DivUIOp>(first, number(keysAtOnce)), number(1));
+  Value flags = place(sharedSeen, c.mulI(turn, number(code.subgroups))), is = isAnywhere(seen);
+  onlyIf(c.compareI(I::eq, c.orI(group, pair), number(0)),
+         [&] { LLVM::StoreOp::create(b, c.loc, c.resizeInt(is, b.getI32Type(), false), place(flags, subgroup)); });
+  machine.barrier(c);
+  Value any = number(0);
+  for (unsigned i = 0; i < code.subgroups; ++i)
+    any = c.orI(any, LLVM::LoadOp::create(b, c.loc, b.getI32Type(), place(flags, number(i))));
+  return c.compareI(I::ne, any, number(0));
+}
+
 AttentionKernel::State SplitQueries::allTiles(State state) {
   fragments = readQueries();
   clearPadding();
-  if (words <= mostWordsAhead) {
+  if (readsAhead) {
     const SmallVector<Type> types(words, b.getI32Type());
     state.ahead = choose(
         c.compareI(I::sgt, keys, number(0)), types, [&] { return readShare(number(0)); },
@@ -264,15 +285,23 @@ AttentionKernel::State SplitQueries::allTiles(State state) {
                             [&](Value first, ValueRange before) { return tile(first, state.like(before)).list(); }));
 }
 
+// What no row of the block sees, as half of a causal mask and the unused part of a cache, is not shared.
 AttentionKernel::State SplitQueries::tile(Value first, State state) {
-  Value seen = code.mask == AttentionCode::Mask::Hides ? seenOf(first) : Value();
-  if (words <= mostWords && words > mostWordsAhead)
+  Value seen = hides() ? seenOf(first) : Value();
+  if (words <= mostWords && !readsAhead)
     state.ahead = readShare(first);
-  machine.barrier(c); // all have done with the tile before
-  words <= mostWords ? share(first, state.ahead) : readAndShare(first);
+  const auto shareAll = [&] {
+    words <= mostWords ? share(first, state.ahead) : readAndShare(first);
+    machine.barrier(c);
+  };
+  if (hides()) { // all have done with the tile before
+    onlyIf(isSeenByBlock(first, seen), shareAll);
+  } else {
+    machine.barrier(c);
+    shareAll();
+  }
   state.ahead.clear();
-  machine.barrier(c);
-  if (words <= mostWordsAhead)
+  if (readsAhead)
     state.ahead = readShare(add(first, keysAtOnce)); // behind the end the last row
   return attendIf(isSeen(seen), first, seen, state);
 }

@@ -49,6 +49,9 @@ public:
     auto number = [&](int64_t value) { return c.integer(c.b.getI32Type(), value); };
     return call(c, "llvm.nvvm.shfl.sync.bfly.i32", c.b.getI32Type(), {number(-1), bits, number(mask), number(31)});
   }
+  Value any(Code &c, Value condition) const override {
+    return call(c, "llvm.nvvm.vote.any.sync", c.b.getI1Type(), {c.integer(c.b.getI32Type(), -1), condition});
+  }
   unsigned sharedSpace() const override { return 3; }
   unsigned subgroup() const override { return 32; }
   bool launchesRows() const override { return true; }
@@ -156,11 +159,11 @@ Result<SimtCode> PtxBackend::compile(const AttentionCode &code, const std::strin
   if (!target.matrices)
     return SimtBackend::compile(code, entry, alignment);
   OwningOpRef<ModuleOp> module = lowering.module();
-  emitAttention(code, instructions, available(), entry, alignment, *module);
+  SimtCode result;
+  result.launches.push_back(emitAttention(code, instructions, available(), entry, alignment, *module));
   Result<std::string> text = textOf(*module, entry);
   if (!text)
     return text.error();
-  SimtCode result;
   result.code = std::move(*text);
   result.usesAlignment = true;
   return result;

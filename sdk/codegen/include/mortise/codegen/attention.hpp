@@ -24,6 +24,8 @@ struct AttentionCode {
   bool causal = false;
   unsigned subgroups = 1; // of a block: 1, 2, 4 .. mostSubgroups
   Split split = Split::Queries;
+  // Split::Queries: the next tile is read while this one is computed. Without, more blocks fit a multiprocessor.
+  bool readsAhead = true;
   auto operator<=>(const AttentionCode &) const = default;
   unsigned tileKeys() const { return split == Split::Keys && std::max(depth, width) > 64 ? 32 : 64; } // at once
   unsigned mostSubgroups() const { return split == Split::Keys ? 8 : 4; }
