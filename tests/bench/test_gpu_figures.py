@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 import kit
 import measure
 import verdict
-from figures import gpu_mixed, gpu_networks, rocm_assemble, rocm_stand_in, simt_targets, vulkan_speed
+from figures import cuda_peers, gpu_mixed, gpu_networks, rocm_assemble, rocm_stand_in, simt_targets, vulkan_speed
 
 KERNEL = {"kernel": "softmax", "vgprs": 40, "sgprs": 20, "shared": 64, "problem": ""}
 LINE = {"graph": "softmax f32 3x37", "aligned": False, "ms": 2.0, "bytes": 9, "problem": "", "kernels": [KERNEL]}
@@ -100,6 +100,29 @@ def test_speed_needs_a_gpu():
 
 PLACED = {"vulkan": 2, "cpu": 5}
 OPS = {"vulkan": {"tanh"}, "cpu": {"linear", "top_k", "softmax"}}
+
+
+PEER_ROW = {"trace_s": 4.0, "cold_s": 5.5, "error": 0.02, "mortise_ms": 0.9, "mortise_reduce_overhead_ms": 0.8, "reduce_overhead_ms": 0.85}
+
+
+@pytest.mark.parametrize(("name", "change", "lacks"), [
+    ("bert b1", {}, []),
+    ("bert b1", {"mortise_reduce_overhead_ms": 1.0}, ["reduce-overhead"]),
+    ("bert b1", {"error": 0.1}, ["agreement"]),
+    ("bert b1", {"error": float("nan")}, ["agreement"]),
+    ("bert b1", {"cold_s": 6.1}, ["cold"]),
+    ("bert b1", {"cold_s": float("nan")}, ["cold"]),
+    ("bert b1", {"mortise_ms": float("nan"), "mortise_reduce_overhead_ms": float("nan")}, ["reduce-overhead", "ms"]),
+    ("llama-1b decode", {}, []),
+    ("llama-1b decode", {"mortise_reduce_overhead_ms": 0.86, "reduce_overhead_ms": 1.6}, ["ms"]),
+])
+def test_a_row_beside_peers_says_what_it_lacks(name, change, lacks):
+    assert cuda_peers.missed(name, PEER_ROW | change) == lacks
+
+
+@pytest.mark.parametrize("key", ["error", "cold_s", "reduce_overhead_ms"])
+def test_a_row_beside_peers_lacks_what_was_not_measured(key):
+    assert cuda_peers.missed("bert b1", {name: value for name, value in PEER_ROW.items() if name != key})
 
 
 def test_work_of_several_devices_is_judged():
