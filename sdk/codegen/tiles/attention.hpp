@@ -12,6 +12,6 @@ namespace mortise::codegen {
 // AttentionNumber. `alignment`: that the addresses, offsets and strides of all but the mask have, in bytes; 1: that of
 // their elements. What is returned lacks the blocks, which come with each launch.
 SimtLaunch emitAttention(const AttentionCode &code, const SimtMachine &machine, const Instructions &instructions,
-                   llvm::StringRef name, unsigned alignment, mlir::ModuleOp module);
+                         llvm::StringRef name, unsigned alignment, mlir::ModuleOp module);
 
 } // namespace mortise::codegen

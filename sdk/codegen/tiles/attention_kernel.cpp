@@ -42,8 +42,8 @@ void AttentionKernel::onlyIf(Value condition, llvm::function_ref<void()> body) {
   body();
 }
 
-Value AttentionKernel::across(unsigned threads, Value bits, Combine combine) {
-  for (unsigned mask = 1; mask < threads; mask *= 2)
+Value AttentionKernel::acrossQuad(Value bits, Combine combine) {
+  for (const unsigned mask : {1U, 2U})
     bits = combine(bits, machine.exchange(c, bits, mask));
   return bits;
 }

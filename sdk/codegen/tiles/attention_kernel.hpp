@@ -109,8 +109,7 @@ protected:
                 llvm::function_ref<Values()> otherwise);
   void onlyIf(Value condition, llvm::function_ref<void()> body);
   using Combine = llvm::function_ref<Value(Value, Value)>;
-  Value across(unsigned threads, Value bits, Combine combine); // neighbours
-  Value acrossQuad(Value bits, Combine combine) { return across(4, bits, combine); }
+  Value acrossQuad(Value bits, Combine combine); // neighbours
   Value acrossQuadF(Value x, Combine combine);
   Value isAnywhere(Value bits); // whether they are not 0 in some thread of the subgroup
 
@@ -186,7 +185,7 @@ protected:
 private:
   Value scale, shift;  // f32; the second is added to exponents of weights
   Value maskStride;    // bytes between keys: i64
-  Value isMaskInPairs; // whether two neighbouring keys of a mask of i1 can be read at once
+  Value isMaskInPairs; // whether two neighbouring keys of a mask of i1 can be read at once, where all are inside
 };
 
 // Each subgroup of a block has other queries of a head: the keys lie in the block's memory.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// For few queries, as of a decode step. A block has a head of k and v, and 16 rows: row r belongs to query r % Q of
-// head r / Q among those that share the head of k and v. Its subgroups share out the keys, 64 at a time: each goes
-// through its own tiles without a look at the others, and at the end their sums meet in the block's memory.
+// For few queries, as of a decode step, or few tiles of them. A block has a head of k and v, and 16 rows: row r belongs
+// to query r % Q of head r / Q among those that share the head of k and v. Its subgroups share out the keys, 64 at a
+// time: each goes through its own tiles without a look at the others, and at the end their sums meet in the block's
+// memory.
 //
 // Nothing else goes through that memory, since each element of k and v is needed by one thread alone. A product of
 // matrices does not care which of its terms is which, nor which column: a thread takes those that lie side by side.
