@@ -120,7 +120,7 @@ def test_a_row_beside_peers_says_what_it_lacks(name, change, lacks):
     assert cuda_peers.missed(name, PEER_ROW | change) == lacks
 
 
-@pytest.mark.parametrize("key", ["error", "cold_s", "reduce_overhead_ms"])
+@pytest.mark.parametrize("key", ["error", "cold_s", "trace_s", "reduce_overhead_ms"])
 def test_a_row_beside_peers_lacks_what_was_not_measured(key):
     assert cuda_peers.missed("bert b1", {name: value for name, value in PEER_ROW.items() if name != key})
 

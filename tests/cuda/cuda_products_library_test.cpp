@@ -56,6 +56,14 @@ TEST(CudaProducts, BiasesAreTheLibrarysUnlessTheUserWantsNone) {
     EXPECT_EQ(answer.reason, MORTISE_REASON_OPTION);
     EXPECT_THAT(answer.detail, AllOf(HasSubstr("library_bias"), HasSubstr("decomposition")));
   }
+  try {
+    propose(session.devices[0], product(MORTISE_BF16, 8, true)->view(), MORTISE_PRECISION_HIGHEST,
+            {{"library_bias", "sometimes"}});
+    FAIL() << "expected an error";
+  } catch (const Failed &failed) {
+    EXPECT_EQ(failed.error.code, MORTISE_INVALID_ARGUMENT);
+    EXPECT_THAT(failed.error.message, HasSubstr("option library_bias: expected on or off, found sometimes"));
+  }
 }
 
 TEST(CudaProducts, WithoutTheLibraryTheRefusalSaysWhatToInstall) {

@@ -346,7 +346,7 @@ Answer propose(MortiseDevice *device, const MortiseGraph &graph, int32_t precisi
     to.reason = reason;
     to.detail = detail;
   };
-  EXPECT_TRUE(call(testedPlugin().propose, args));
+  must(call(testedPlugin().propose, args));
   return answer;
 }
 

@@ -95,6 +95,7 @@ private:
 void runAndCompare(MortiseDevice *device, Region &region, const MortiseGraph &graph, uint64_t skew = 0);
 
 // What the plugin proposes for a graph: detail and reason of the last refusal, and the cost of the last candidate.
+// Throws Failed.
 struct Answer {
   int32_t reason = 0;
   std::string detail;
