@@ -1,65 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Faults that users of torch.compile(backend="mortise") meet, each a function that plants one and then calls a compiled model. Each ends in
-a right answer (`same`) or in a clear error (`says`): one that names what was expected, what was found or what to do.
-
-A fault runs in a process of its own with a limit of time: `python bench/door_faults.py NAME`. It must prove that it was planted
-(`planted`), so that a fault that is no longer applied fails. The figure `door-faults` runs all of them; `--page` prints
+"""Faults that users of torch.compile(backend="mortise") meet (faults.py). The figure `door-faults` runs all of them; `--page` prints
 docs/door-faults.md."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import resource
 import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-SECONDS = 120  # for one fault, on a busy machine
+import faults
+from faults import COUNTS, SAID, again, cached, data, equal, folder, in_eager, planted, same, says
 
-
-@dataclass(frozen=True)
-class Fault:
-    name: str
-    group: str
-    run: Callable
-    programs: tuple[str, ...]  # targets of the build that it needs
-
-    @property
-    def words(self) -> str:
-        return " ".join(self.run.__doc__.split())
-
-
-FAULTS: dict[str, Fault] = {}
-SAID: list[str] = []
-COUNTS = {"planted": 0, "compared": 0}
-
-
-def fault(group: str, *programs: str):
-    def register(function):
-        name = function.__name__.strip("_").replace("_", "-")
-        FAULTS[name] = Fault(name, group, function, programs)
-        return function
-
-    return register
-
-
-# ---- what a fault is made of ----------------------------------------------------------------------------------
-
-
-def planted(condition, what: str) -> None:
-    if not condition:
-        raise AssertionError(f"the fault was not planted: {what}")
-    COUNTS["planted"] += 1
+FAULTS = faults.Faults()
+fault = FAULTS.fault
 
 
 def compiled(model, **options):
@@ -76,77 +37,6 @@ def small(width: int = 16):
 
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(width, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, width)).eval()
-
-
-def data(*shape, seed: int = 1):
-    import torch
-
-    return torch.randn(*(shape or (8, 16)), generator=torch.Generator().manual_seed(seed))
-
-
-def equal(found, expected) -> None:
-    from measure import ERROR_LIMIT, compare
-
-    if why := compare(found, expected).why_not(ERROR_LIMIT):
-        raise AssertionError(f"a wrong result: {why}")
-    COUNTS["compared"] += 1
-
-
-def same(call, model, *inputs, grad: bool = False) -> None:
-    """The compiled model gives eager's answer."""
-    import torch
-
-    with torch.set_grad_enabled(grad):
-        equal(call(*inputs), model(*inputs))
-
-
-def says(call: Callable, *words: str, kind: type | None = None) -> str:
-    """The call raises an error that says all of this."""
-    import torch_mortise
-
-    try:
-        found = call()
-    except BaseException as error:
-        chain, texts = error, []
-        while chain is not None:
-            texts.append(f"{type(chain).__name__}: {chain}")
-            chain = chain.__cause__ or getattr(chain, "inner_exception", None)
-        text = "\n".join(texts)
-        missing = [word for word in words if word not in text]
-        if missing or kind and not isinstance(error, kind):
-            raise AssertionError(f"expected an error with {missing or kind}, found {text[:600]}") from error
-        own = next((t for t in texts if t.startswith(torch_mortise.MortiseError.__name__)), texts[0])
-        SAID.append(" ".join(own.split())[:300])
-        return text
-    raise AssertionError(f"expected an error that says {words}, found the result {str(found)[:80]}")
-
-
-def report() -> dict:
-    import torch_mortise
-
-    return torch_mortise.last_report()
-
-
-def in_eager() -> dict[str, str]:
-    return {entry["op"]: entry["reason"] for graph in report()["graphs"] for entry in graph["eager"]}
-
-
-def cached() -> list[str]:
-    programs = [program for graph in report()["graphs"] for program in graph["programs"]]
-    return [region["kernel_cache"] for program in programs for region in program["placement"]]
-
-
-def again() -> None:
-    """Forgets what was compiled, so that the next call compiles."""
-    import torch
-    import torch_mortise
-
-    torch._dynamo.reset()
-    torch_mortise.reset()
-
-
-def folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="mortise-fault-"))
 
 
 def pocket(**options) -> dict:
@@ -1085,11 +975,8 @@ def memory_limit_of_a_device():
     planted(True, "the option is the fault")
 
 
-# ---- the process of one fault ---------------------------------------------------------------------------------
-
-
 def page() -> str:
-    groups: dict[str, list[Fault]] = {}
+    groups: dict[str, list[faults.Fault]] = {}
     for one in FAULTS.values():
         groups.setdefault(one.group, []).append(one)
     lines = ["# What happens when something is wrong", "",
@@ -1097,34 +984,15 @@ def page() -> str:
              '`backend="mortise"`. Each has to end in a right answer or in an error that says what was expected, what was found or',
              "what to do.",
              "This page is printed by `bench/door_faults.py --page`.", ""]
-    for group, faults in groups.items():
+    for group, members in groups.items():
         lines += [f"## {group.capitalize()}", "", "| fault | what is wrong |", "|---|---|"]
-        lines += [f"| `{one.name}` | {one.words} |" for one in faults]
+        lines += [f"| `{one.name}` | {one.words} |" for one in members]
         lines.append("")
     return "\n".join(lines)
-
-
-def main(name: str) -> int:
-    import torch
-
-    torch.set_num_threads(2)
-    try:
-        FAULTS[name].run()
-        problem = ""
-        if not COUNTS["planted"]:
-            problem = "the fault was not planted"
-        elif not COUNTS["compared"] and not SAID:
-            problem = "nothing was compared, and no error was raised"
-    except AssertionError as error:
-        problem = str(error)
-    except BaseException as error:
-        problem = f"{type(error).__name__}: {error}"
-    print(json.dumps({"problem": problem[:1500], "said": SAID, **COUNTS}), flush=True)
-    return 0
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--page":
         print(page())
     else:
-        sys.exit(main(sys.argv[1]))
+        sys.exit(faults.main(FAULTS, sys.argv[1]))

@@ -41,6 +41,33 @@ def digest(root: Path, places: tuple[str, ...]) -> str:
     return digest.hexdigest()
 
 
+def parts_of(file: Path, figure: str, sources: str) -> dict:
+    """The parts of a kept run of a figure that is made on several machines, by place: {"hardware", "machine", "rows"}. In the figure's
+    result the place stands behind the name of each row."""
+    try:
+        kept = json.loads(file.read_text())
+        name, result = kept["figure"], kept["result"]
+        made_from, rows = result["sources"], result["rows"]
+        parts = {place: part | {"rows": {key.removesuffix(f" {place}"): row for key, row in rows.items() if key.endswith(f" {place}")}}
+                 for place, part in result["parts"].items()}
+    except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{file}: expected a kept run of {figure}, found {type(error).__name__}: {error}") from error
+    if name != figure:
+        raise ValueError(f"{file}: expected a kept run of {figure}, found one of {name}")
+    if made_from != sources:
+        raise ValueError(f"{file}: expected a run of the sources {sources[:12]}, found one of {made_from[:12]}; make it again")
+    return parts
+
+
+def merged(parts: dict, due: tuple[str, ...]) -> dict:
+    """The result of such a figure. Each place that is due, and of which there are no rows (`lacking`), counts as failed."""
+    rows = {f"{key} {place}": row for place, part in parts.items() for key, row in part["rows"].items()}
+    lacking = [place for place in due if place not in parts]
+    return {"parts": {place: {key: part[key] for key in ("hardware", "machine")} for place, part in parts.items()}, "lacking": lacking,
+            "rows": rows, "passed": sum(row["passed"] for row in rows.values()),
+            "failed": sum(not row["passed"] for row in rows.values()) + len(lacking)}
+
+
 def file_problems(file: Path, figures: set[str], root: Path) -> list[str]:
     """Why one kept run cannot be quoted."""
     try:

@@ -11,7 +11,6 @@ the CPU. A row passes when our error is at most twice eager's, or 2e-5 in f32, a
 Arguments: names of networks or places, and kept runs of other places (FILE.json), made from the same sources on other machines. Each
 place but rocm is due, and one without rows (`lacking`) counts as failed."""
 
-import json
 import os
 from pathlib import Path
 
@@ -31,7 +30,7 @@ def measure(arguments: list[str]) -> dict:
     from concurrent.futures import ThreadPoolExecutor
 
     import networks
-    from kept import digest
+    from kept import digest, merged, parts_of
     from measure import ROOT, machine
 
     sources = digest(ROOT, SOURCES)
@@ -41,7 +40,7 @@ def measure(arguments: list[str]) -> dict:
         networks.check(name)
     parts: dict = {}
     for file in files:
-        parts |= kept_run(Path(file), sources)
+        parts |= parts_of(Path(file), "gpu-networks", sources)
     asked = [argument for argument in arguments if argument in PLACES]
     here = places()
     there = {place: here[place] for place in asked or here if place in here and place not in parts}
@@ -55,11 +54,7 @@ def measure(arguments: list[str]) -> dict:
     for place, hardware in there.items():
         rows = {key: row for (where, _), found in zip(tasks, made, strict=True) if where == place for key, row in found.items()}
         parts[place] = {"hardware": hardware, "machine": machine(), "rows": rows}
-    rows = {f"{key} {place}": row for place, part in parts.items() for key, row in part["rows"].items()}
-    lacking = [place for place in DUE if place not in parts]
-    result = {"sources": sources, "parts": {place: {key: part[key] for key in ("hardware", "machine")} for place, part in parts.items()},
-              "lacking": lacking, "rows": rows, "passed": sum(row["passed"] for row in rows.values()),
-              "failed": sum(not row["passed"] for row in rows.values()) + len(lacking)}
+    result = {"sources": sources} | merged(parts, DUE)
     if names:
         result["partial"] = "some networks"
     return result
@@ -82,20 +77,6 @@ def places() -> dict[str, str]:
     if rocm_stand_in.can_be_made():
         found["stand-in"] = "stand-in for HIP, gfx942"
     return found
-
-
-def kept_run(file: Path, sources: str) -> dict:
-    """The parts of a kept run."""
-    try:
-        result = json.loads(file.read_text())["result"]
-        made_from, rows = result["sources"], result["rows"]
-        parts = {place: part | {"rows": {key.removesuffix(f" {place}"): row for key, row in rows.items() if key.endswith(f" {place}")}}
-                 for place, part in result["parts"].items()}
-    except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{file}: expected a kept run of gpu-networks, found {type(error).__name__}: {error}") from error
-    if made_from != sources:
-        raise ValueError(f"{file}: expected a run of the sources {sources[:12]}, found one of {made_from[:12]}; make it again")
-    return parts
 
 
 ROWS = "import json, sys; from figures import gpu_networks; print(json.dumps(gpu_networks.rows(*sys.argv[1:])))"

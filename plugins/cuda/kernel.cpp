@@ -136,6 +136,15 @@ Result<void> Kernel::addCall(Schedule &schedule, const Step &step, size_t number
   return {};
 }
 
+std::vector<std::shared_ptr<Function>> Kernel::functionsOfAll() const {
+  std::vector<std::shared_ptr<Function>> all;
+  for (const std::vector<Step> *list : {&packing, &steps})
+    for (const Step &step : *list)
+      if (const auto *launch = std::get_if<Launch>(&step.work))
+        all.push_back(launch->function);
+  return all;
+}
+
 Result<std::unique_ptr<Schedule>> Kernel::scheduleFor(std::span<const int64_t> symbols) const {
   Result<std::unique_ptr<Schedule>> schedule = numbersOf(steps, buffers, symbols);
   if (schedule && graphs != Graphs::Off)

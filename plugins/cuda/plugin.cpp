@@ -13,6 +13,7 @@ struct Traits {
   using Device = cuda::Device;
   using Stream = cuda::Stream;
   using Event = cuda::Event;
+  using Function = cuda::Function;
   using Kernel = cuda::Kernel;
   using Constants = cuda::Constants;
   using Instance = cuda::Schedule;

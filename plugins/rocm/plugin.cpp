@@ -13,6 +13,7 @@ struct Traits {
   using Device = rocm::Device;
   using Stream = rocm::Stream;
   using Event = rocm::Event;
+  using Function = rocm::Function;
   using Kernel = rocm::Kernel;
   using Constants = codegen::BoundInputs;
   using Instance = codegen::SimtNumbers;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace mortise::vulkan {
 
@@ -28,6 +29,24 @@ codegen::LaunchLimits Device::limits() const {
   return limits;
 }
 
+// Drivers have to ignore what another one wrote, and not all survive it.
+Result<void> Device::checkNative(const std::string &pipelines) const {
+  if (pipelines.empty())
+    return {};
+  VkPipelineCacheHeaderVersionOne header{};
+  std::memcpy(&header, pipelines.data(), std::min(pipelines.size(), sizeof header));
+  const bool isOwn = pipelines.size() >= sizeof header && header.headerSize >= sizeof header &&
+                     header.headerSize <= pipelines.size() &&
+                     header.headerVersion == VK_PIPELINE_CACHE_HEADER_VERSION_ONE &&
+                     header.vendorID == properties.vendorID && header.deviceID == properties.deviceID &&
+                     std::ranges::equal(header.pipelineCacheUUID, properties.pipelineCacheUUID);
+  if (isOwn)
+    return {};
+  return Error{MORTISE_CORRUPT, "vulkan:" + std::to_string(ordinal()) +
+                                    ": expected pipelines that this device's driver has compiled, found others, or "
+                                    "damaged ones; they are compiled again"};
+}
+
 Result<void> Device::start() {
   if (auto living = alive(); !living)
     return living;
@@ -36,8 +55,10 @@ Result<void> Device::start() {
   std::lock_guard lock(startMutex);
   if (started.load())
     return {};
-  if (auto made = create(); !made)
+  if (auto made = create(); !made) {
+    discard();
     return made;
+  }
   started.store(true, std::memory_order_release);
   return {};
 }
@@ -67,9 +88,15 @@ Result<void> Device::create() {
     wanted.subgroups.computeFullSubgroups = wanted.subgroups.subgroupSizeControl = VK_TRUE;
   }
   uint32_t count = 0;
-  driver.EnumerateDeviceExtensionProperties(physical, nullptr, &count, nullptr);
+  const auto enumerate = [&](VkExtensionProperties *into) {
+    return check(driver.EnumerateDeviceExtensionProperties(physical, nullptr, &count, into),
+                 "vkEnumerateDeviceExtensionProperties");
+  };
+  if (auto counted = enumerate(nullptr); !counted)
+    return counted;
   std::vector<VkExtensionProperties> there(count);
-  driver.EnumerateDeviceExtensionProperties(physical, nullptr, &count, there.data());
+  if (auto listed = enumerate(there.data()); !listed)
+    return listed;
   std::vector<const char *> names;
   for (const char *each : extensions)
     if (std::ranges::any_of(there, [&](const auto &found) { return std::strcmp(found.extensionName, each) == 0; }))
@@ -119,6 +146,17 @@ Result<void> Device::create() {
   timesInfo.queryType = VK_QUERY_TYPE_TIMESTAMP;
   timesInfo.queryCount = 2;
   return check(calls.CreateQueryPool(device, &timesInfo, nullptr, &times), "vkCreateQueryPool");
+}
+
+// What of it there is, so that the next start begins anew.
+void Device::discard() {
+  if (device && calls.DestroyDevice) {
+    calls.DestroySemaphore(device, std::exchange(timeline, nullptr), nullptr); // NULL is nothing
+    calls.DestroyCommandPool(device, std::exchange(pool, nullptr), nullptr);
+    calls.DestroyPipelineLayout(device, std::exchange(pipelineLayout, nullptr), nullptr);
+    calls.DestroyDevice(device, nullptr);
+  }
+  device = nullptr;
 }
 
 // Devices that were found and not started only; the others live until the process ends.

@@ -49,6 +49,9 @@ public:
   codegen::LaunchLimits limits() const;              // of one launch
   uint32_t subgroupSize() const { return subgroup; } // that pipelines have to ask for; 0: any
 
+  // Whether the driver can take this for pipelines that it has compiled; empty for none. Errors: MORTISE_CORRUPT.
+  Result<void> checkNative(const std::string &pipelines) const;
+
   // Makes the logical device, once. What follows wants it.
   Result<void> start();
   const DeviceFunctions &functions() const { return calls; }
@@ -98,6 +101,7 @@ private:
   Result<void> describe(uint32_t ordinal);
   Result<codegen::VulkanFeatures> features();
   Result<void> create();
+  void discard();
   Result<Allocation> make(uint64_t bytes, VkMemoryPropertyFlags wanted, VkMemoryPropertyFlags preferred);
   void destroy(const Allocation &allocation) const;
   Result<uint64_t> reached();     // the last submission that has happened

@@ -164,7 +164,9 @@ Result<void> Device::describe(uint32_t ordinal) {
   subgroup = found->subgroup;
   featureList = chip.features.empty() ? "" : chip.features.substr(1);
   std::ranges::replace(featureList, '+', ',');
-  fingerprint = hex(properties.pipelineCacheUUID) + " " + chip.chip + " " + chip.features;
+  fingerprint = hex(properties.pipelineCacheUUID) + " vendor " + std::to_string(properties.vendorID) + " device " +
+                std::to_string(properties.deviceID) + " driver " + std::to_string(properties.driverVersion) + " " +
+                chip.chip + " " + chip.features;
 
   memory.name = "device memory";
   memory.kind = MORTISE_SPACE_DEVICE;

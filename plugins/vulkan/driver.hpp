@@ -40,6 +40,9 @@ namespace mortise::vulkan {
   X(DestroyShaderModule)                                                                                               \
   X(CreatePipelineLayout)                                                                                              \
   X(DestroyPipelineLayout)                                                                                             \
+  X(CreatePipelineCache)                                                                                               \
+  X(DestroyPipelineCache)                                                                                              \
+  X(GetPipelineCacheData)                                                                                              \
   X(CreateComputePipelines)                                                                                            \
   X(DestroyPipeline)                                                                                                   \
   X(CreateCommandPool)                                                                                                 \

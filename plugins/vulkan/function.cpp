@@ -11,6 +11,8 @@ static constexpr auto fullSubgroups = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FU
 
 Function::~Function() {
   loaded.dropAll([&](const Pipelines &pipelines) { drop(pipelines); });
+  if (cache)
+    device.functions().DestroyPipelineCache(device.handle(), cache, nullptr);
   for (const uint64_t each : uploaded)
     if (auto gone = device.release(each); !gone)
       log(MORTISE_DEBUG, gone.error().message);
@@ -46,6 +48,37 @@ Result<void> Function::uploadConstants() {
   return {};
 }
 
+// One for each function, so that its data are those of its pipelines alone. Begins with what an earlier process has
+// saved. NULL where the driver makes none, which costs time only.
+VkPipelineCache Function::pipelineCache() {
+  std::call_once(cacheOnce, [&] {
+    VkPipelineCacheCreateInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
+    info.initialDataSize = source->native.size();
+    info.pInitialData = source->native.data();
+    auto made = device.check(device.functions().CreatePipelineCache(device.handle(), &info, nullptr, &cache),
+                             "vkCreatePipelineCache");
+    if (!made) {
+      log(MORTISE_WARNING, made.error().message);
+      cache = nullptr;
+    }
+  });
+  return cache;
+}
+
+std::string Function::native() const {
+  const DeviceFunctions &calls = device.functions();
+  size_t bytes = 0;
+  std::string data;
+  if (!cache || calls.GetPipelineCacheData(device.handle(), cache, &bytes, nullptr) != VK_SUCCESS)
+    return data;
+  data.resize(bytes);
+  if (calls.GetPipelineCacheData(device.handle(), cache, &bytes, data.data()) != VK_SUCCESS)
+    bytes = 0; // it has grown meanwhile, say
+  data.resize(bytes);
+  return data;
+}
+
 Result<void> Function::make(Pipelines &pipelines, const std::string &code) {
   if (auto there = device.start(); !there)
     return there;
@@ -79,8 +112,9 @@ Result<void> Function::make(Pipelines &pipelines, const std::string &code) {
                   .pName = launch.entry.c_str()},
         .layout = device.layout()};
     VkPipeline pipeline = nullptr;
-    done = device.check(calls.CreateComputePipelines(device.handle(), nullptr, 1, &pipelineInfo, nullptr, &pipeline),
-                        "vkCreateComputePipelines");
+    done = device.check(
+        calls.CreateComputePipelines(device.handle(), pipelineCache(), 1, &pipelineInfo, nullptr, &pipeline),
+        "vkCreateComputePipelines");
     if (!done)
       break;
     pipelines.push_back(pipeline);

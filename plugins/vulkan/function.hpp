@@ -23,6 +23,9 @@ public:
   using Pipelines = std::vector<VkPipeline>;
   Result<const Pipelines *> pipelines(bool aligned);
 
+  // The pipelines as the driver has compiled them, for SimtFunction::native; empty where it does not tell.
+  std::string native() const;
+
   // The addresses of the code's constants, once load() has uploaded them.
   std::span<const uint64_t> constants() const { return uploaded; }
 
@@ -30,10 +33,13 @@ private:
   Result<void> make(Pipelines &pipelines, const std::string &code);
   void drop(const Pipelines &pipelines) const;
   Result<void> uploadConstants();
+  VkPipelineCache pipelineCache();
 
   Device &device;
   const std::shared_ptr<const codegen::SimtFunction> source;
   codegen::LoadedCode<Pipelines> loaded;
+  std::once_flag cacheOnce;
+  VkPipelineCache cache = nullptr;
   std::mutex constantsMutex;
   std::vector<uint64_t> uploaded;
 };

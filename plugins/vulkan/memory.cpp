@@ -20,14 +20,13 @@ Result<void> allocate(MortiseMemoryArgs &args) {
   return {};
 }
 
-// The stream's work has happened before its memory goes.
+// The stream's work has happened before its memory goes. Memory that may be in use stays.
 Result<void> release(MortiseMemoryArgs &args) {
   Device &device = Device::of(args.device);
-  Result<void> waited;
   if (const auto *stream = reinterpret_cast<const Stream *>(args.stream))
-    waited = device.wait(stream->last());
-  Result<void> released = device.release(args.address);
-  return waited ? released : waited;
+    if (auto waited = device.wait(stream->last()); !waited && device.alive())
+      return waited;
+  return device.release(args.address);
 }
 
 // ---- Copies

@@ -13,6 +13,7 @@ struct Traits {
   using Device = vulkan::Device;
   using Stream = vulkan::Stream;
   using Event = vulkan::Event;
+  using Function = vulkan::Function;
   using Kernel = vulkan::Kernel;
   using Constants = codegen::BoundInputs;
   using Instance = codegen::SimtNumbers;

@@ -10,6 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 import door_faults
+import faults
 import measure
 import torch
 import verdict
@@ -109,49 +110,50 @@ def test_there_are_enough_faults():
 
 
 def outcome(monkeypatch, capsys, run):
-    monkeypatch.setattr(door_faults, "COUNTS", {"planted": 0, "compared": 0})
-    monkeypatch.setattr(door_faults, "SAID", [])
-    monkeypatch.setitem(door_faults.FAULTS, "tried", door_faults.Fault("tried", "tests", run, ()))
-    assert door_faults.main("tried") == 0
+    monkeypatch.setattr(faults, "COUNTS", {"planted": 0, "compared": 0})
+    monkeypatch.setattr(faults, "SAID", [])
+    tried = faults.Faults(tried=faults.Fault("tried", "tests", run, ()))
+    assert faults.main(tried, "tried") == 0
     found = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
-    return faults_figure.verdict(found)
+    return faults.verdict(found)
 
 
 def unplanted():
-    door_faults.equal(torch.ones(3), torch.ones(3))
+    faults.equal(torch.ones(3), torch.ones(3))
 
 
 def wrong(change):
     def run():
-        door_faults.planted(True, "")
+        faults.planted(True, "")
         with spoilt(change):
             model = door_faults.small()
-            door_faults.same(door_faults.compiled(model), model, door_faults.data())
+            faults.same(door_faults.compiled(model), model, faults.data())
 
     return run
 
 
 def not_applied():
-    door_faults.planted(False, "nothing was damaged")
+    faults.planted(False, "nothing was damaged")
 
 
 def uncompared():
-    door_faults.planted(True, "")
+    faults.planted(True, "")
 
 
 def unclear():
-    door_faults.planted(True, "")
-    door_faults.says(lambda: raising(), "what was expected")
+    faults.planted(True, "")
+    faults.says(lambda: raising(), "what was expected")
 
 
 def silent():
-    door_faults.planted(True, "")
-    door_faults.says(lambda: 3, "what was expected")
+    faults.planted(True, "")
+    faults.says(lambda: 3, "what was expected")
 
 
 def good():
-    door_faults.planted(True, "")
-    door_faults.says(lambda: raising(), "planted")
+    """What is tried."""
+    faults.planted(True, "")
+    faults.says(lambda: raising(), "planted")
 
 
 @pytest.mark.parametrize("run, why", [
@@ -166,16 +168,15 @@ def test_a_fault_that_does_not_end_well_fails(run, why, monkeypatch, capsys):
 @pytest.mark.parametrize("line, why", [
     ("import os; os.abort()", "it ended with -6"), ("import time; time.sleep(60)", "did not end within 1 s"), ("print('{}')", "no result"),
     ("print('right')", "no result"), ("pass", "no result")])
-def test_processes_that_end_otherwise_fail(line, why, monkeypatch, tmp_path):
-    (tmp_path / "bench").mkdir()
-    (tmp_path / "bench" / "door_faults.py").write_text(line)
-    monkeypatch.setattr(measure, "ROOT", tmp_path)
-    monkeypatch.setattr(door_faults, "SECONDS", 1 if "sleep" in line else 30)
-    assert why in faults_figure.attempt("mode-misspelt")["problem"]
+def test_processes_that_end_otherwise_fail(line, why, tmp_path):
+    script = tmp_path / "some_faults.py"
+    script.write_text(line)
+    fault = faults.Fault("tried", "tests", good, seconds=1 if "sleep" in line else 30)
+    assert why in faults.attempt(script, fault)["problem"]
 
 
 def test_few_faults_fail(monkeypatch):
-    monkeypatch.setattr(faults_figure, "attempt", lambda name: {"what": "", "said": [], "problem": ""})
+    monkeypatch.setattr(faults, "attempt", lambda script, fault: {"what": "", "said": [], "problem": ""})
     monkeypatch.setattr(measure, "make", lambda target: None)
     assert verdict.problems(faults_figure.measure([])) == []
     monkeypatch.setattr(door_faults, "FAULTS", dict(list(door_faults.FAULTS.items())[:5]))

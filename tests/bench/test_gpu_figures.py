@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+import gpu_faults
 import kit
 import measure
 import verdict
-from figures import cuda_peers, gpu_mixed, gpu_networks, rocm_assemble, rocm_stand_in, simt_targets, vulkan_speed
+from figures import cuda_peers, gpu_mixed, gpu_networks, gpu_robust, rocm_assemble, rocm_stand_in, simt_targets, vulkan_speed
 
 KERNEL = {"kernel": "softmax", "vgprs": 40, "sgprs": 20, "shared": 64, "problem": ""}
 LINE = {"graph": "softmax f32 3x37", "aligned": False, "ms": 2.0, "bytes": 9, "problem": "", "kernels": [KERNEL]}
@@ -164,13 +165,16 @@ def test_networks_of_several_machines_are_one_figure(monkeypatch, tmp_path):
     monkeypatch.setattr(gpu_networks, "rows_in_a_process", lambda _, name: {f"{name} float32": NETWORK | {"passed": True}})
     there = gpu_networks.measure([])
     assert there["lacking"] == ["lavapipe", "stand-in"] and verdict.problems(there)
-    (tmp_path / "there.json").write_text(json.dumps({"result": there}))
+    (tmp_path / "there.json").write_text(json.dumps({"figure": "gpu-networks", "result": there}))
     monkeypatch.setattr(gpu_networks, "places", lambda: PLACES)
     whole = gpu_networks.measure([str(tmp_path / "there.json")])
     assert verdict.problems(whole) == [] and whole["passed"] == 4 * len(gpu_networks.NETWORKS) and len(whole["parts"]) == 4
-    (tmp_path / "stale.json").write_text(json.dumps({"result": there | {"sources": "0" * 64}}))
+    (tmp_path / "stale.json").write_text(json.dumps({"figure": "gpu-networks", "result": there | {"sources": "0" * 64}}))
     with pytest.raises(ValueError, match="make it again"):
         gpu_networks.measure([str(tmp_path / "stale.json")])
+    (tmp_path / "other.json").write_text(json.dumps({"figure": "gpu-mixed", "result": there}))
+    with pytest.raises(ValueError, match="found one of gpu-mixed"):
+        gpu_networks.measure([str(tmp_path / "other.json")])
     with pytest.raises(ValueError, match="expected places that are here"):
         gpu_networks.measure(["cuda"])
 
@@ -180,6 +184,65 @@ def test_a_network_that_ends_its_process_is_red(monkeypatch):
     monkeypatch.setattr(gpu_networks, "ROWS", "import os; os.abort()")
     result = gpu_networks.measure(["lavapipe", "bert"])
     assert "failed with code" in result["rows"]["bert lavapipe"]["error"] and verdict.problems(result)
+
+
+def test_faults_of_several_machines_are_one_figure(monkeypatch, tmp_path):
+    monkeypatch.setattr(gpu_robust, "row", lambda name: {"what": name, "said": [], "problem": "", "passed": True})
+    monkeypatch.setattr(measure, "make", lambda target: None)
+    monkeypatch.setattr(gpu_networks, "places", lambda: {"cuda": "H200", "vulkan": "H200"})
+    there = gpu_robust.measure([])
+    assert there["lacking"] == ["lavapipe"] and verdict.problems(there) and "memcheck cuda" in there["rows"]
+    (tmp_path / "there.json").write_text(json.dumps({"figure": "gpu-robust", "result": there}))
+    monkeypatch.setattr(gpu_networks, "places", lambda: PLACES)
+    whole = gpu_robust.measure([str(tmp_path / "there.json")])
+    assert verdict.problems(whole) == [] and set(whole["parts"]) == set(gpu_robust.DUE)
+    assert {name for name, one in gpu_faults.FAULTS.items() if one.group == "lavapipe"} == {"lost-device"}
+    assert "lost-device lavapipe" in whole["rows"] and "memory-of-calls-on-vulkan lavapipe" in whole["rows"]
+    assert gpu_robust.measure(["memory"])["partial"]
+    monkeypatch.setattr(gpu_robust, "row", lambda name: {"what": name, "said": [], "problem": "it grew", "passed": False})
+    assert verdict.problems(gpu_robust.measure([str(tmp_path / "there.json")]))
+
+
+@pytest.fixture
+def few_calls(monkeypatch):
+    monkeypatch.setattr(gpu_faults, "CALLS", 2000)
+    monkeypatch.setattr(gpu_faults, "WARM", 200)
+
+
+def test_calls_that_keep_memory_are_found(few_calls, monkeypatch):
+    kept = []
+    gpu_faults.flat(lambda x: x, [1])
+    with pytest.raises(AssertionError, match="the process grew by"):
+        gpu_faults.flat(lambda x: kept.append(bytearray(3000)), [1])
+    kept.clear()
+    monkeypatch.setattr(gpu_faults, "on_gpu", lambda: len(kept))
+    with pytest.raises(AssertionError, match="the device's memory grew"):
+        gpu_faults.flat(lambda x: kept.append(None), [1])
+
+
+TOOL = """#!{python}
+import pathlib, sys
+pathlib.Path(sys.argv[sys.argv.index("--log-file") + 1].replace("%p", "7")).write_text({log!r})
+sys.exit({status})
+"""
+
+
+@pytest.mark.parametrize("log, status, why", [
+    ("ERROR SUMMARY: 0 errors", 0, ""), ("RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)", 0, ""),
+    ("Invalid __global__ read\nERROR SUMMARY: 1 error", 86, "Invalid __global__ read"), ("ERROR SUMMARY: 30 errors", 0, "30 errors"),
+    ("ERROR SUMMARY: 0 errors", 1, "exit status 1"), ("", 0, "exit status 0")])
+def test_what_compute_sanitizer_says_decides(log, status, why, monkeypatch, tmp_path):
+    tool = tmp_path / "compute-sanitizer"
+    tool.write_text(TOOL.format(python=sys.executable, log=log, status=status))
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = gpu_faults.sanitized("memcheck", ["true"])
+    assert why in found and bool(found) == bool(why)
+
+
+@pytest.mark.parametrize("name", ["no-cuda-driver", "no-hip", "no-vulkan-loader"])
+def test_a_missing_driver_ends_well(name):
+    assert gpu_robust.row(name)["problem"] == ""
 
 
 ROW = {"network": "bert", "calls": 40, "passed": 41, "failed": 0, "survived": 2, "problems": [], "functions": {}}

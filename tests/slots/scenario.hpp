@@ -7,7 +7,8 @@
 
 namespace mortise::test {
 
-// What a host does with a device, with every status that is one. Goes on after errors, and ends what it began.
+// What a host does with a device, with every status that is one. Goes on after errors, and ends what it began. Slots
+// that the plugin has not are left out.
 class Scenario {
 public:
   Scenario(MortiseDevice *device, MortiseDevice *other) : device(device), other(other) {}
@@ -96,6 +97,8 @@ private:
     memory[0] = allocate(device, nullptr);
     memory[1] = allocate(device, streams[0]);
     memory[2] = allocate(other, nullptr);
+    if (!table.host_register)
+      return;
     MortiseHostMemoryArgs args{};
     args.device = device;
     args.memory = data.data();
@@ -113,6 +116,10 @@ private:
       if (streams[1] && memory[0] && memory[1])
         if (auto queued = compiled->enqueue(streams[1], {memory[0]}, {memory[1]}); !queued)
           errors.push_back(queued.error());
+      if (table.kernel_save) {
+        const std::vector<std::byte> saved = compiled->save();
+        const Region again(device, smallGraph(), Region::How{.saved = saved});
+      }
     } catch (const Failed &failed) {
       errors.push_back(failed.error);
     }
@@ -127,7 +134,8 @@ private:
     MortisePeerArgs peer{};
     peer.device = device;
     peer.other = other;
-    did(table.peer, peer);
+    if (table.peer)
+      did(table.peer, peer);
     copy(other, memory[2], device, memory[0], streams[0]);
     for (MortiseStream *stream : streams) {
       onStream(table.stream_status, stream);

@@ -163,7 +163,11 @@ Region::Region(MortiseDevice *device, std::shared_ptr<const Graph> made, How how
   args.region = &graph->view();
   args.lowering = MORTISE_TEST_LOWERING;
   args.compile_options = &options;
-  must(call(testedPlugin().kernel_compile, args));
+  if (how.saved) {
+    args.saved = how.saved->data();
+    args.saved_bytes = how.saved->size();
+  }
+  must(call(how.saved ? testedPlugin().kernel_load : testedPlugin().kernel_compile, args));
   kernel = args.kernel;
   try {
     MortiseKernelInfo info{};
@@ -192,6 +196,20 @@ std::string Region::text() const {
   for (size_t i = 0; i < info.step_count; ++i)
     text += std::string(info.steps[i]->lowering) + " " + info.steps[i]->name + "\n";
   return text;
+}
+
+std::vector<std::byte> Region::save() const {
+  std::vector<std::byte> bytes;
+  MortiseKernelSaveArgs args{};
+  args.kernel = kernel;
+  args.sink = &bytes;
+  args.write = [](void *sink, const void *from, uint64_t count) {
+    const auto *first = static_cast<const std::byte *>(from);
+    auto &into = *static_cast<std::vector<std::byte> *>(sink);
+    into.insert(into.end(), first, first + count);
+  };
+  must(call(testedPlugin().kernel_save, args));
+  return bytes;
 }
 
 void Region::allocate() {

@@ -8,6 +8,7 @@
 #include <mortise/graph.hpp>
 #include <mortise/plugin.hpp>
 
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -55,6 +56,7 @@ public:
     int32_t precision = MORTISE_PRECISION_HIGHEST, mode = MORTISE_MODE_DEFAULT;
     bool deterministic = false;
     std::vector<MortiseOption> options;
+    std::optional<std::span<const std::byte>> saved; // what save() has returned, in place of compiling
   };
   Region(MortiseDevice *device, std::shared_ptr<const Graph> graph, How how);
   Region(MortiseDevice *device, std::shared_ptr<const Graph> graph, int32_t precision = MORTISE_PRECISION_HIGHEST)
@@ -73,6 +75,7 @@ public:
   // For a graph with symbols: the values for the calls that follow.
   void prepare(std::vector<int64_t> values);
   std::string text() const; // of the steps, one a line
+  std::vector<std::byte> save() const;
   size_t steps = 0;
   uint64_t workspaceBytes = 0, packedBytes = 0;
 

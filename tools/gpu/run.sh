@@ -11,6 +11,7 @@ tools/gpu/run.sh [device=NAME] PART...   on cuda, or another plugin's device; ea
   full[=LEVELS]            all cases: by default of the levels core, composite and dynamic
   test                     the door's tests that need a GPU
   figure=NAME              a figure, kept in $OUT
+  profile=NETWORK          the kernels of one replayed call, ours and reduce-overhead's (a network of the figure cuda-peers)
 TEXT
 }
 
@@ -82,6 +83,7 @@ for part in "$@"; do
       python3 bench/figure.py --save "$value" || status=1
       cp "bench/results/$value.json" "$OUT/"
       ;;
+    profile=*) python3 bench/kernel_times.py "$value" "$OUT" || status=1 ;;
     *) usage >&2 && exit 2 ;;
   esac
 done

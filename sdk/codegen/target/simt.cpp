@@ -78,8 +78,7 @@ struct SimtCompiler::Impl {
   SimtTarget target;
   std::mutex mutex;
   std::vector<std::unique_ptr<SimtBackend>> idle; // backends that no thread uses at the moment
-  std::unordered_map<std::string, std::shared_ptr<const SimtFunction>> known; // by the key of the Dag
-  std::map<AttentionCode, std::shared_ptr<const SimtFunction>> attentions;
+  std::unordered_map<std::string, std::shared_ptr<const SimtFunction>> known; // by key
   std::atomic<uint64_t> serial = 0;
 
   Result<std::unique_ptr<SimtBackend>> takeBackend();
@@ -87,7 +86,8 @@ struct SimtCompiler::Impl {
     std::lock_guard lock(mutex);
     idle.push_back(std::move(backend));
   }
-  Result<std::shared_ptr<const SimtFunction>> compile(SimtBackend &backend, std::vector<Dag> dags, const Group &group);
+  Result<std::shared_ptr<const SimtFunction>> compile(SimtBackend &backend, std::string key, std::vector<Dag> dags,
+                                                      const Group &group);
   std::unordered_map<std::string, unsigned> threads; // sharableThreads, by the key of the Dag
 };
 
@@ -157,8 +157,8 @@ static Result<std::vector<Dag>> dagsOf(const MortiseGraph &graph, const Group &g
   return dags;
 }
 
-Result<std::shared_ptr<const SimtFunction>> SimtCompiler::Impl::compile(SimtBackend &backend, std::vector<Dag> dags,
-                                                                        const Group &group) {
+Result<std::shared_ptr<const SimtFunction>> SimtCompiler::Impl::compile(SimtBackend &backend, std::string key,
+                                                                        std::vector<Dag> dags, const Group &group) {
   auto failed = [&](const Error &error) { return Error{error.code, group.name + ": " + error.message}; };
   std::vector<ScheduledPlan> plans;
   for (Dag &dag : dags) {
@@ -168,6 +168,7 @@ Result<std::shared_ptr<const SimtFunction>> SimtCompiler::Impl::compile(SimtBack
     plans.push_back(std::move(*made));
   }
   auto function = std::make_shared<SimtFunction>();
+  function->key = std::move(key);
   const std::string entry = symbolName(group.name, serial++);
   Result<SimtCode> code =
       addCode(*function, [&](unsigned alignment) { return backend.compile(plans, entry, alignment); });
@@ -259,7 +260,7 @@ Result<std::vector<std::shared_ptr<const SimtFunction>>> SimtCompiler::compile(c
       return fail(backend.error());
     for (size_t i; (i = next++) < todo.size();) {
       Job &job = todo[i];
-      auto compiled = impl->compile(**backend, std::move(job.dags), groups[job.group]);
+      auto compiled = impl->compile(**backend, keys[job.group], std::move(job.dags), groups[job.group]);
       if (!compiled) {
         fail(compiled.error());
         break;
@@ -285,22 +286,37 @@ Result<std::vector<std::shared_ptr<const SimtFunction>>> SimtCompiler::compile(c
   return functions;
 }
 
+void SimtCompiler::add(std::span<const std::shared_ptr<const SimtFunction>> functions) {
+  std::lock_guard lock(impl->mutex);
+  for (const std::shared_ptr<const SimtFunction> &function : functions)
+    impl->known.try_emplace(function->key, function);
+}
+
+void SimtCompiler::remove(std::span<const std::shared_ptr<const SimtFunction>> functions) {
+  std::lock_guard lock(impl->mutex);
+  for (const std::shared_ptr<const SimtFunction> &function : functions)
+    if (const auto found = impl->known.find(function->key); found != impl->known.end() && found->second == function)
+      impl->known.erase(found);
+}
+
 Result<std::shared_ptr<const SimtFunction>> SimtCompiler::compile(const AttentionCode &code) {
+  const std::string key = code.name(); // that of a group begins with the number of an op
   {
     std::lock_guard lock(impl->mutex);
-    if (const auto found = impl->attentions.find(code); found != impl->attentions.end())
+    if (const auto found = impl->known.find(key); found != impl->known.end())
       return found->second;
   }
   Result<std::unique_ptr<SimtBackend>> backend = impl->takeBackend();
   if (!backend)
     return backend.error();
   auto function = std::make_shared<SimtFunction>();
-  const std::string entry = symbolName(code.name(), impl->serial++);
+  function->key = key;
+  const std::string entry = symbolName(key, impl->serial++);
   Result<SimtCode> made =
       addCode(*function, [&](unsigned alignment) { return (*backend)->compile(code, entry, alignment); });
   impl->giveBack(std::move(*backend));
   if (!made)
-    return Error{made.error().code, code.name() + ": " + made.error().message};
+    return Error{made.error().code, key + ": " + made.error().message};
   function->launches = std::move(made->launches);
   for (uint32_t i = 0; i < (code.mask == AttentionCode::Mask::None ? 3U : 4U); ++i)
     function->arguments.push_back({SimtArgument::Input, i});
@@ -310,7 +326,7 @@ Result<std::shared_ptr<const SimtFunction>> SimtCompiler::compile(const Attentio
     function->arguments.push_back(
         {i >= AttentionNumber::Q && i < AttentionNumber::Mask ? SimtArgument::Stride : SimtArgument::Number, i});
   std::lock_guard lock(impl->mutex);
-  return impl->attentions.emplace(code, std::move(function)).first->second; // or another thread's, which was faster
+  return impl->known.emplace(key, std::move(function)).first->second; // or another thread's, which was faster
 }
 
 } // namespace mortise::codegen

@@ -30,7 +30,7 @@ struct AttentionCode {
   unsigned tileKeys() const { return split == Split::Keys && std::max(depth, width) > 64 ? 32 : 64; } // at once
   unsigned mostSubgroups() const { return split == Split::Keys ? 8 : 4; }
   unsigned blockQueries() const { return tileRows * subgroups; } // Split::Queries
-  std::string name() const;                                      // for people
+  std::string name() const;                                      // that of no other code
 };
 
 // What a launch is given behind the addresses of q, k, v, the mask if there is one, and the result: integers of 8

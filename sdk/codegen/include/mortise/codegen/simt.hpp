@@ -108,7 +108,17 @@ struct SimtFunction {
   Dim scratchBytes = 0;
   Dim bytes, flops; // of one run
   std::vector<std::vector<uint32_t>> over;
+  std::string key;    // that of no other function for the target
+  std::string native; // what a driver made of the code in an earlier process, as the plugin saved it; or empty
 };
+
+// Functions as bytes, so that a later process need not compile them. Only the build that wrote them reads them, for an
+// equal target.
+//
+// Appends one. `native`: what becomes SimtFunction::native.
+void saveFunction(std::vector<std::byte> &bytes, const SimtFunction &function, const std::string &native = {});
+// Errors: MORTISE_CORRUPT.
+Result<std::vector<std::shared_ptr<const SimtFunction>>> loadFunctions(std::span<const std::byte> bytes);
 
 // Makes kernels. Thread safe.
 class SimtCompiler {
@@ -119,6 +129,10 @@ public:
   // calls, and share the object. Compilation uses up to SimtTarget::compileThreads threads.
   Result<std::vector<std::shared_ptr<const SimtFunction>>> compile(const MortiseGraph &graph,
                                                                    std::span<const Group> groups);
+  // What compile() returns for their groups from now on, but where it has compiled them already.
+  void add(std::span<const std::shared_ptr<const SimtFunction>> functions);
+  // Takes back those of add() that a driver has refused.
+  void remove(std::span<const std::shared_ptr<const SimtFunction>> functions);
   // Per group, the threads of its blocks if it can be a part of a bundle, with others of as many threads, and leaves
   // the device room for them; 0: not so.
   Result<std::vector<unsigned>> sharableThreads(const MortiseGraph &graph, std::span<const Group> groups);

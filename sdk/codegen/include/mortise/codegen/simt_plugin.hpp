@@ -10,6 +10,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -145,6 +146,44 @@ Result<std::vector<std::shared_ptr<Function>>> compileGroups(Device &device, con
   if (auto loaded = loadAll<Function>(wanted); !loaded)
     return loaded.error();
   return functions;
+}
+
+// The code of these functions, each once, for a later process. `Function`: as compileGroups'; it may have `native()`,
+// what its driver has made of the code.
+template <typename Function> std::vector<std::byte> savedCode(std::span<const std::shared_ptr<Function>> functions) {
+  std::vector<std::byte> bytes;
+  std::set<const Function *> done;
+  for (const std::shared_ptr<Function> &function : functions) {
+    if (!done.insert(function.get()).second)
+      continue;
+    std::string native;
+    if constexpr (requires { function->native(); })
+      native = function->native();
+    saveFunction(bytes, function->code(), native);
+  }
+  return bytes;
+}
+
+// What `compile()` returns, which compiles a region whose functions were saved, and so generates none. `Device`: as
+// compileGroups'; it may have `checkNative(native)`, whose errors are MORTISE_CORRUPT. Errors: MORTISE_CORRUPT; as
+// SimtCompiler::create's; those of `compile`.
+template <typename Device, typename Compile>
+std::invoke_result_t<Compile> withSavedCode(Device &device, std::span<const std::byte> saved, Compile compile) {
+  auto functions = loadFunctions(saved);
+  if (!functions)
+    return functions.error();
+  if constexpr (requires { device.checkNative(std::string()); })
+    for (const std::shared_ptr<const SimtFunction> &function : *functions)
+      if (Result<void> known = device.checkNative(function->native); !known)
+        return known.error();
+  Result<SimtCompiler *> compiler = sharedCompiler(device.target());
+  if (!compiler)
+    return compiler.error();
+  (*compiler)->add(*functions);
+  auto compiled = compile();
+  if (!compiled) // compiling anew would meet them again
+    (*compiler)->remove(*functions);
+  return compiled;
 }
 
 } // namespace mortise::codegen

@@ -4,7 +4,7 @@
 // a driver.
 #pragma once
 
-#include <mortise/plugin.hpp>
+#include <mortise/codegen/simt_plugin.hpp>
 
 #include <atomic>
 #include <deque>
@@ -230,8 +230,9 @@ private:
   std::deque<Event> events; // does not move its elements
 };
 
-// The slots for kernels, streams and events. `Traits` names Device, Stream (with create() and destroy()), Event
-// (likewise), Kernel, Constants and Instance (SimtNumbers or what is made of it).
+// The slots for kernels, streams and events. `Traits` names Device and Function (compileGroups), Stream (with create()
+// and destroy()), Event (likewise), Kernel (with functionsOfAll(), those of all its steps), Constants and Instance
+// (SimtNumbers or what is made of it).
 template <typename Self, typename Traits> class SlotsOf : public PluginAdaptor<Self> {
 public:
   using Kernel = typename Traits::Kernel;
@@ -254,6 +255,16 @@ public:
     args.packed_bytes = 0;
     (*made)->steps.fill(args);
     return made;
+  }
+  // All that takes long to make is the code.
+  Result<std::vector<std::byte>> save(const Kernel &kernel) {
+    const auto functions = kernel.functionsOfAll();
+    return savedCode<typename Traits::Function>(functions);
+  }
+  Result<std::unique_ptr<Kernel>> load(const MortiseCompileArgs &args) {
+    const auto *saved = static_cast<const std::byte *>(args.saved);
+    return withSavedCode(Device::of(args.device), {saved, args.saved_bytes},
+                         [&] { return static_cast<Self &>(*this).compile(args); });
   }
   Result<void> enqueue(const Kernel &kernel, const Constants *constants, const MortiseEnqueueArgs &args) {
     return kernel.enqueue(constants, instanceOf<Self>(args), args);

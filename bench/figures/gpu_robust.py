@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""GPUs when something is wrong, and over many calls (bench/gpu_faults.py): 10,000 calls leave no memory behind, compute-sanitizer finds
+nothing, and memory that runs out, an illegal address, a lost device, a missing driver or library and hostile kernels on disk each end in a
+right answer or in an error that says what to do. Each row runs in a process of its own.
+
+Places: host (no GPU takes part), cuda, vulkan and lavapipe, which is Vulkan on the CPU; those that are here. Each is due, and one without
+rows (`lacking`) counts as failed. Arguments: parts of rows' names or places, and kept runs of other places (FILE.json), made from the same
+sources on other machines."""
+
+MEASURES = "GPUs under faults and over 10,000 calls: memory, compute-sanitizer, lost devices, missing drivers and libraries, hostile caches"
+NEEDS = "gpu, Mesa's lavapipe; PyTorch"
+MINUTES = 15
+
+DUE = ("host", "cuda", "vulkan", "lavapipe")
+# What decides about the figure.
+SOURCES = ("CMakeLists.txt", "bench/faults.py", "bench/figures/gpu_robust.py", "bench/gpu_faults.py", "cmake", "frontend", "ir", "passes",
+           "plugins", "runtime", "sdk", "tests/vulkan")
+
+
+def faults_of(place: str) -> list[str]:
+    """The names of those that are tried there."""
+    from gpu_faults import FAULTS
+
+    groups = {place, "vulkan"} if place == "lavapipe" else {place}
+    return [name for name, one in FAULTS.items() if one.group in groups]
+
+
+def measure(arguments: list[str]) -> dict:
+    from pathlib import Path
+
+    from figures import gpu_networks
+    from gpu_faults import FAULTS
+    from kept import digest, merged, parts_of
+    from measure import ROOT, machine, make, progress
+
+    sources = digest(ROOT, SOURCES)
+    files = [argument for argument in arguments if argument.endswith(".json")]
+    places = [argument for argument in arguments if argument in DUE]
+    names = [argument for argument in arguments if argument not in (*files, *places)]
+    parts: dict = {}
+    for file in files:
+        parts |= parts_of(Path(file), "gpu-robust", sources)
+    here = {"host": "none"} | {place: hardware for place, hardware in gpu_networks.places().items() if place in DUE}
+    if unknown := [place for place in places if place not in here]:
+        raise ValueError(f"expected places that are here ({', '.join(here)}), found {', '.join(unknown)}")
+    for place, hardware in here.items():
+        wanted = [name for name in faults_of(place) if not names or any(part in name for part in names)]
+        if place in parts or not wanted or (places and place not in places):
+            continue
+        for target in dict.fromkeys(target for name in wanted for target in FAULTS[name].programs):
+            make(target)
+        rows = {}
+        for name in wanted:
+            found = rows[name] = row(name)
+            progress(f"{name} {place}: {'FAILED: ' + found['problem'] if found['problem'] else '; '.join(found['said']) or 'right'}")
+        parts[place] = {"hardware": hardware, "machine": machine(), "rows": rows}
+    if not parts:
+        raise ValueError(f"expected parts of names such as 'memory', found {' '.join(arguments)}")
+    result = {"sources": sources} | merged(parts, DUE)
+    if names:
+        result["partial"] = "some rows"
+    return result
+
+
+def row(name: str) -> dict:
+    from faults import attempt
+    from gpu_faults import FAULTS
+    from measure import ROOT
+
+    found = attempt(ROOT / "bench" / "gpu_faults.py", FAULTS[name])
+    return found | {"passed": not found["problem"]}
