@@ -51,6 +51,7 @@ void Builder::writeThroughViews(Call &call, const std::vector<const MortiseNode 
     const std::optional<View> view = viewThrough(node, denseView(*node.operands[0]));
     return view && detail::isDense<Dim>(view->dims, view->strides);
   };
+  const std::vector<uint32_t> before = call.nodes;
   std::vector<uint32_t> nodes;
   for (uint32_t value = call.target; !isOutput(value);) {
     const MortiseNode *user = soleUsers[value];
@@ -64,7 +65,7 @@ void Builder::writeThroughViews(Call &call, const std::vector<const MortiseNode 
     call.target = value;
     if (result)
       call.result = *result;
-    call.nodes = {call.node->index};
+    call.nodes = before;
     call.nodes.insert(call.nodes.end(), nodes.begin(), nodes.end());
   }
 }
@@ -89,9 +90,10 @@ bool Builder::isCall(const MortiseNode &node, std::span<const View> views) const
          !suitsGroup(node, lhs, rhs, ranges, typical, kernel.device.info().peak_flops);
 }
 
-void Builder::readCalls() {
+Result<void> Builder::readCalls() {
   const std::vector<const MortiseNode *> soleUsers = soleUsersOf(region);
   const std::vector<View> views = likelyViews();
+  const std::vector<uint32_t> readers = firstReaders(views);
   for (size_t n = 0; n < region.node_count; ++n) {
     const MortiseNode &node = *region.nodes[n];
     if (!isCall(node, views))
@@ -101,11 +103,15 @@ void Builder::readCalls() {
     call.nodes = {node.index};
     call.target = node.results[0]->index;
     call.result = denseView(*node.results[0]);
+    if (isProduct(node))
+      if (auto taken = takeAddend(call, soleUsers, views, readers); !taken)
+        return taken;
     writeThroughViews(call, soleUsers);
     for (const uint32_t taken : call.nodes)
       request.taken[taken] = true;
     calls.push_back(std::move(call));
   }
+  return {};
 }
 
 // Has an operand made dense where the library cannot read it in place. True: some are that were not.
@@ -126,9 +132,21 @@ Result<bool> Builder::chooseOperands(const Call &call, const std::function<View(
   return changed;
 }
 
+// Whether lhs and rhs are made dense, because the library cannot read them in place. Nothing: it reads them in no way
+// for all values of the symbols.
+std::optional<std::pair<bool, bool>> Builder::denseOperands(const MortiseNode &node,
+                                                            const std::function<View(uint32_t)> &viewOf) const {
+  const MortiseValue &lhs = *node.operands[0], &rhs = *node.operands[1];
+  for (const auto [denseLhs, denseRhs] : {std::pair{false, false}, {false, true}, {true, false}, {true, true}}) {
+    const View a = denseLhs ? denseView(lhs) : viewOf(lhs.index), b = denseRhs ? denseView(rhs) : viewOf(rhs.index);
+    if (fitsLibrary(axesOf(node, a, b), ranges))
+      return std::pair{denseLhs, denseRhs};
+  }
+  return std::nullopt;
+}
+
 Result<bool> Builder::chooseProductOperands(const Call &call, const std::function<View(uint32_t)> &viewOf) {
   const MortiseNode &node = *call.node;
-  const MortiseValue &lhs = *node.operands[0], &rhs = *node.operands[1];
   bool changed = false;
   const auto materialise = [&](const MortiseValue &value) {
     changed |= !request.materialise[value.index];
@@ -139,19 +157,19 @@ Result<bool> Builder::chooseProductOperands(const Call &call, const std::functio
     if (bias.dims[0] != Dim(1) && bias.strides[0] != Dim(1))
       materialise(*node.operands[2]);
   }
-  for (const auto [denseLhs, denseRhs] : {std::pair{false, false}, {false, true}, {true, false}, {true, true}}) {
-    const View a = denseLhs ? denseView(lhs) : viewOf(lhs.index), b = denseRhs ? denseView(rhs) : viewOf(rhs.index);
-    if (!fitsLibrary(axesOf(node, a, b), ranges))
-      continue;
-    if (denseLhs)
-      materialise(lhs);
-    if (denseRhs)
-      materialise(rhs);
-    return changed;
-  }
-  return Error{MORTISE_NEEDS_STATIC, std::string("node ") + std::to_string(node.index) + " (" + node.op +
-                                         "): no order of its dimensions suits the library for all values of the "
-                                         "symbols"};
+  if (call.addend) // dense, unless fusion has decided otherwise
+    if (const View addend = viewOf(call.addend->index); !detail::isDense<Dim>(addend.dims, addend.strides))
+      materialise(*call.addend);
+  const auto dense = denseOperands(node, viewOf);
+  if (!dense)
+    return Error{MORTISE_NEEDS_STATIC, std::string("node ") + std::to_string(node.index) + " (" + node.op +
+                                           "): no order of its dimensions suits the library for all values of the "
+                                           "symbols"};
+  if (dense->first)
+    materialise(*node.operands[0]);
+  if (dense->second)
+    materialise(*node.operands[1]);
+  return changed;
 }
 
 // ---- Groups
@@ -186,6 +204,8 @@ Result<void> Builder::fuse() {
       for (size_t i = 0; i < call.node->operand_count; ++i)
         if (call.node->operands[i])
           call.operands.push_back(viewOf(call.node->operands[i]->index));
+      if (call.addend)
+        call.operands.push_back(viewOf(call.addend->index));
     }
   }
   return {};
@@ -320,15 +340,28 @@ Result<void> Builder::addPacking() {
   return {};
 }
 
-Result<Product> Builder::productOf(const Call &call) {
+// `operands`: as they are read, in the order of Call::operands.
+ProductShape Builder::shapeOf(const Call &call, std::span<const View> operands) const {
   const MortiseNode &node = *call.node;
+  ProductShape shape;
+  shape.dtype = node.operands[0]->type->dtype;
+  shape.resultDtype = node.results[0]->type->dtype;
+  shape.tensorFloats = options.precision != MORTISE_PRECISION_HIGHEST;
+  shape.aOffset = operands[0].offset;
+  shape.bOffset = operands[1].offset;
+  shape.axes = axesOf(node, operands[0], operands[1]);
+  shape.hasAddend = call.addend;
+  if (shape.hasAddend)
+    shape.addendOffset = operands.back().offset;
+  shape.hasBias = operands.size() == (shape.hasAddend ? 4 : 3);
+  if (shape.hasBias)
+    shape.biasOffset = operands[2].offset;
+  return shape;
+}
+
+Result<Product> Builder::productOf(const Call &call) {
   Product product;
-  product.shape.dtype = node.operands[0]->type->dtype;
-  product.shape.resultDtype = node.results[0]->type->dtype;
-  product.shape.tensorFloats = options.precision != MORTISE_PRECISION_HIGHEST;
-  product.shape.aOffset = call.operands[0].offset;
-  product.shape.bOffset = call.operands[1].offset;
-  product.shape.axes = axesOf(node, call.operands[0], call.operands[1]);
+  product.shape = shapeOf(call, call.operands);
   std::vector<Place> sources;
   for (const View &operand : call.operands) {
     Result<Place> place = placement.of(operand.base);
@@ -338,11 +371,10 @@ Result<Product> Builder::productOf(const Call &call) {
   }
   product.a = sources[0];
   product.b = sources[1];
-  if (call.operands.size() > 2) {
-    product.shape.hasBias = true;
-    product.shape.biasOffset = call.operands[2].offset;
+  if (product.shape.hasBias)
     product.bias = sources[2];
-  }
+  if (product.shape.hasAddend)
+    product.addend = sources.back();
   product.c = placement.forResult(call.target);
   product.workspace = placement.workspace(0);
   return product;
@@ -422,8 +454,9 @@ void Builder::findLives() {
     } else if (const auto *product = std::get_if<Product>(&work)) {
       for (const Place &place : {product->a, product->b, product->c, product->workspace})
         use(place);
-      if (product->bias)
-        use(*product->bias);
+      for (const std::optional<Place> &place : {product->bias, product->addend})
+        if (place)
+          use(*place);
     } else if (const auto *convolution = std::get_if<Convolution>(&work)) {
       for (const std::optional<Place> &place : convolution->places)
         if (place)
@@ -441,7 +474,8 @@ Result<void> Builder::run() {
   request.materialise.assign(region.value_count, false);
   for (size_t i = 0; i < region.output_count; ++i)
     request.materialise[region.outputs[i]->index] = true;
-  readCalls();
+  if (auto read = readCalls(); !read)
+    return read;
   findLevels();
   if (auto fused = fuse(); !fused)
     return fused;

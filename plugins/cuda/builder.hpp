@@ -22,10 +22,13 @@ public:
 private:
   struct Call { // a product, a convolution or an attention
     const MortiseNode *node = nullptr;
-    std::vector<uint32_t> nodes; // with views of the result
-    uint32_t target = 0;         // the value that it writes
-    View result;                 // of an attention, in the target's memory
-    std::vector<View> operands;  // those that there are, as they are read
+    std::vector<uint32_t> nodes;          // with views of the result
+    uint32_t target = 0;                  // the value that it writes
+    View result;                          // of an attention, in the target's memory
+    const MortiseValue *addend = nullptr; // of a product
+    std::shared_ptr<LibraryProduct>
+        chosen;                 // with an addend: kept until there is a schedule, which then need not choose
+    std::vector<View> operands; // those that there are, as they are read; the addend is the last one
     std::optional<codegen::AttentionCall> attention;
     std::shared_ptr<Function> function; // of the attention
   };
@@ -37,11 +40,21 @@ private:
 
   std::vector<View> likelyViews() const;
   bool isCall(const MortiseNode &node, std::span<const View> views) const;
-  void readCalls();
+  Result<void> readCalls();
+  std::vector<uint32_t> firstReaders(std::span<const View> views) const;
+  bool isStoredBefore(const MortiseValue &value, uint32_t node, std::span<const View> views,
+                      std::span<const uint32_t> firstReaders) const;
+  bool isStoredBehind(const MortiseValue &value, std::span<const MortiseNode *const> soleUsers,
+                      std::span<const View> views) const;
+  Result<void> takeAddend(Call &call, std::span<const MortiseNode *const> soleUsers, std::span<const View> views,
+                          std::span<const uint32_t> firstReaders);
   std::optional<View> writtenThrough(const std::vector<uint32_t> &views) const;
   void writeThroughViews(Call &call, const std::vector<const MortiseNode *> &soleUsers) const;
   Result<bool> chooseOperands(const Call &call, const std::function<View(uint32_t)> &viewOf);
   Result<bool> chooseProductOperands(const Call &call, const std::function<View(uint32_t)> &viewOf);
+  std::optional<std::pair<bool, bool>> denseOperands(const MortiseNode &node,
+                                                     const std::function<View(uint32_t)> &viewOf) const;
+  ProductShape shapeOf(const Call &call, std::span<const View> operands) const;
   void findLevels();
   bool isPacked(const MortiseNode &node) const;
   std::vector<bool> valuesToPack() const;

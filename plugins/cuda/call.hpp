@@ -22,8 +22,9 @@ struct Addresses : codegen::CallAddresses {
 
   using CallAddresses::operator();
   ProductMemory operator()(const Product &product) const {
-    return {(*this)(product.a), (*this)(product.b), (*this)(product.c), product.bias ? (*this)(*product.bias) : 0,
-            (*this)(product.workspace)};
+    const auto any = [&](const std::optional<Place> &place) { return place ? (*this)(*place) : 0; };
+    return {(*this)(product.a), (*this)(product.b),  (*this)(product.c),
+            any(product.bias),  any(product.addend), (*this)(product.workspace)};
   }
   ConvolutionMemory operator()(const Convolution &convolution) const {
     ConvolutionMemory memory;

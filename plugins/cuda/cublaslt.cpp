@@ -120,19 +120,22 @@ DataType typeOf(int32_t dtype) {
 
 // The greatest powers of two up to 256 that divide the addresses.
 struct Alignments {
-  uint32_t first, second, result, bias;
-  static Alignments of(const ProductAddresses &addresses, bool hasBias) {
+  uint32_t first, second, result, bias, addend;
+  static Alignments of(const ProductAddresses &addresses, const ProductCall &call) {
     const auto each = [](MortiseAddress address) { return uint32_t{1} << std::countr_zero(address | UINT64_C(256)); };
-    return {each(addresses.first), each(addresses.second), each(addresses.result),
-            hasBias ? each(addresses.bias) : 256};
+    const uint32_t result = each(addresses.result);
+    return {each(addresses.first), each(addresses.second), result, call.hasBias ? each(addresses.bias) : 256,
+            call.hasAddend ? each(addresses.addend) : result};
   }
   bool isAtLeast(const Alignments &other) const {
-    return first >= other.first && second >= other.second && result >= other.result && bias >= other.bias;
+    return first >= other.first && second >= other.second && result >= other.result && bias >= other.bias &&
+           addend >= other.addend;
   }
   bool operator==(const Alignments &) const = default;
 };
 
-// On an H100, some kernels round a product of f16 or bf16 before they add the bias.
+// On an H100, some kernels round a product of f16 or bf16 before they add the bias. An addend alone needs no proof: in
+// the graph, too, the product is rounded before something is added.
 bool needsProof(const ProductCall &call) {
   return call.hasBias && (call.resultDtype == MORTISE_F16 || call.resultDtype == MORTISE_BF16);
 }
@@ -261,11 +264,11 @@ Result<std::vector<HeuristicResult>> CublasProduct::candidates(const ProductAddr
   Result<void> done = set(MaxWorkspace, mostWorkspace);
   if (done) // parts of a sum are not rounded to the result's type, and are added in an order of their own
     done = set(ReductionMask, ReduceInCompute);
-  const Alignments alignments = Alignments::of(addresses, call.hasBias);
+  const Alignments alignments = Alignments::of(addresses, call);
   // The library has no wish for the bias, and reads it like what it writes.
   for (const auto &[key, alignment] : {std::pair{AlignmentA, alignments.first},
                                        {AlignmentB, alignments.second},
-                                       {AlignmentC, alignments.result},
+                                       {AlignmentC, alignments.addend},
                                        {AlignmentD, std::min(alignments.result, alignments.bias)}})
     if (done)
       done = set(key, alignment);
@@ -296,12 +299,12 @@ Result<HeuristicResult> CublasProduct::best(const ProductAddresses &addresses, u
 void CublasProduct::use(const HeuristicResult &chosen, const ProductAddresses &addresses, uint64_t starts) {
   workspace = std::max<uint64_t>(workspace, chosen.workspaceBytes);
   weakestStarts = starts;
-  algorithms.push_back({Alignments::of(addresses, call.hasBias), chosen.algorithm});
+  algorithms.push_back({Alignments::of(addresses, call), chosen.algorithm});
 }
 
 // Chosen now for an alignment that is new, where that needs no proof.
 Result<Algorithm> CublasProduct::algorithmFor(const ProductAddresses &addresses) {
-  const Alignments alignments = Alignments::of(addresses, call.hasBias);
+  const Alignments alignments = Alignments::of(addresses, call);
   const auto known = std::ranges::find_if(algorithms, [&](const auto &each) {
     return needsProof(call) ? alignments.isAtLeast(each.first) : alignments == each.first;
   });
@@ -336,14 +339,17 @@ Result<void> CublasProduct::multiply(const Algorithm &algorithm, const ProductAd
   static constexpr float one = 1, zero = 0;
   static constexpr double oneDouble = 1, zeroDouble = 0;
   const bool wide = call.dtype == MORTISE_F64;
+  const void *alpha = wide ? static_cast<const void *>(&oneDouble) : &one;
+  const void *nothing = wide ? static_cast<const void *>(&zeroDouble) : &zero;
   if (call.hasBias)
     if (auto set = setBias(addresses.bias); !set)
       return set;
   auto *target = pointer<void>(addresses.result);
-  return check(functions.matmul(handle, description, wide ? static_cast<const void *>(&oneDouble) : &one,
-                                pointer<void>(addresses.first), first, pointer<void>(addresses.second), second,
-                                wide ? static_cast<const void *>(&zeroDouble) : &zero, target, result, target, result,
-                                &algorithm, memoryBytes ? pointer<void>(memory) : nullptr, memoryBytes, stream),
+  const void *addend = call.hasAddend ? pointer<void>(addresses.addend) : target;
+  return check(functions.matmul(handle, description, alpha, pointer<void>(addresses.first), first,
+                                pointer<void>(addresses.second), second, call.hasAddend ? alpha : nothing, addend,
+                                result, target, result, &algorithm, memoryBytes ? pointer<void>(memory) : nullptr,
+                                memoryBytes, stream),
                "cublasLtMatmul");
 }
 
@@ -361,7 +367,7 @@ private:
   struct Kernel { // equal ones round alike, whatever the extents
     Algorithm algorithm;
     int32_t dtype;
-    bool firstTransposed, secondTransposed;
+    bool firstTransposed, secondTransposed, hasAddend;
     auto operator<=>(const Kernel &) const = default;
   };
   Error named(const Error &error) const { return {error.code, device + ": " + error.message}; }
@@ -390,7 +396,7 @@ Result<void> CublasLibrary::choose(CublasProduct &product, const ProductAddresse
 
 Result<bool> CublasLibrary::roundsOnce(CublasProduct &product, const HeuristicResult &candidate) {
   const ProductCall &call = product.call;
-  const Kernel kernel{candidate.algorithm, call.dtype, call.firstTransposed, call.secondTransposed};
+  const Kernel kernel{candidate.algorithm, call.dtype, call.firstTransposed, call.secondTransposed, call.hasAddend};
   if (const auto known = proofs.find(kernel); known != proofs.end())
     return known->second;
   const Result<bool> proved = probe(
@@ -408,7 +414,7 @@ Result<void> CublasLibrary::chooseProved(CublasProduct &product, const ProductAd
   constexpr int mostCandidates = 16;
   for (const uint64_t starts : {aligned, uint64_t{16}, static_cast<uint64_t>(dtypeBits(product.call.dtype)) / 8}) {
     const ProductAddresses addresses{usual.first | starts, usual.second | starts, usual.result | starts,
-                                     usual.bias | starts};
+                                     usual.bias | starts, usual.addend | starts};
     const bool isUsual = starts == aligned;
     const auto found =
         product.candidates(addresses, isUsual ? mostWorkspace : product.workspaceBytes(), mostCandidates);

@@ -31,7 +31,7 @@ struct Copy {
 struct Product {
   ProductShape shape;
   Place a, b, c, workspace;
-  std::optional<Place> bias;
+  std::optional<Place> bias, addend;
 };
 struct Convolution {
   ConvolutionShape shape;

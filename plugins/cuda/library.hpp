@@ -14,27 +14,29 @@ namespace mortise::cuda {
 
 // ---- Products
 
-// result (rows x columns) = op(first) (rows x terms) * op(second) (terms x columns) [+ bias (rows), to each column], in
-// each of `batch`. All are stored column by column, and strides count elements from one column to the next, steps from
-// one matrix of the batch to the next. A transposed operand is stored the other way round.
+// result (rows x columns) = op(first) (rows x terms) * op(second) (terms x columns) [+ addend (rows x columns)] [+ bias
+// (rows), to each column], in each of `batch`. All are stored column by column, and strides count elements from one
+// column to the next, steps from one matrix of the batch to the next. A transposed operand is stored the other way
+// round; the addend lies as the result does, in other memory.
 struct ProductCall {
-  int32_t dtype = MORTISE_F32;       // of the operands; f16 and bf16 are summed in f32, with the bias
-  int32_t resultDtype = MORTISE_F32; // of result and bias: that of the operands, or f32 for f16 and bf16 without bias
-  bool tensorFloats = false;         // f32: operands may be rounded to TF32
-  bool firstTransposed = false, secondTransposed = false, hasBias = false;
+  int32_t dtype = MORTISE_F32; // of the operands; f16 and bf16 are summed in f32, with the bias
+  // Of result, addend and bias: that of the operands, or f32 for f16 and bf16 without bias.
+  int32_t resultDtype = MORTISE_F32;
+  bool tensorFloats = false; // f32: operands may be rounded to TF32
+  bool firstTransposed = false, secondTransposed = false, hasBias = false, hasAddend = false;
   int64_t rows = 1, columns = 1, terms = 1, batch = 1;
   int64_t firstStride = 1, secondStride = 1, resultStride = 1;
   int64_t firstStep = 0, secondStep = 0, resultStep = 0;
   auto operator<=>(const ProductCall &) const = default;
 };
 struct ProductAddresses {
-  MortiseAddress first = 0, second = 0, result = 0, bias = 0;
+  MortiseAddress first = 0, second = 0, result = 0, bias = 0, addend = 0;
 };
 
 // Queues one call on these addresses.
 using QueueProduct = std::function<Result<void>(const ProductAddresses &, MortiseAddress workspace, void *stream)>;
-// Whether a kernel of the library adds the bias of `call`, of f16 or bf16, before it rounds, which no library tells.
-// The device's context is current. Errors: the device's, with its name.
+// Whether a kernel of the library adds the bias of `call`, of f16 or bf16, and its addend, before it rounds, which no
+// library tells. The device's context is current. Errors: the device's, with its name.
 using BiasProbe =
     std::function<Result<bool>(const ProductCall &call, uint64_t workspaceBytes, const QueueProduct &kernel)>;
 

@@ -424,6 +424,7 @@ static ProductCall callOf(const ProductShape &shape, const Plan<int64_t> &plan) 
   call.resultDtype = shape.resultDtype;
   call.tensorFloats = shape.tensorFloats;
   call.hasBias = shape.hasBias;
+  call.hasAddend = shape.hasAddend;
   call.rows = plan.n.extent;
   call.columns = plan.m.extent;
   call.terms = plan.k.extent;
@@ -450,7 +451,7 @@ Result<ProductNumbers> numbersOf(const ProductShape &shape, ProductLibrary &libr
       return found.error();
     *to = std::move(*found);
   }
-  const Dim dims[] = {shape.aOffset, shape.bOffset, shape.biasOffset};
+  const Dim dims[] = {shape.aOffset, shape.bOffset, shape.biasOffset, shape.addendOffset};
   const auto offsets = mortise::evaluate(std::span<const Dim>(dims), symbols);
   if (!offsets)
     return offsets.error();
@@ -465,9 +466,11 @@ Result<ProductNumbers> numbersOf(const ProductShape &shape, ProductLibrary &libr
   const auto text = [](double count) { return std::to_string(static_cast<int64_t>(count)); };
   numbers.extents = " " + (batch == 1 ? "" : text(batch) + "x") + text(m) + "x" + text(k) + "x" + text(n);
   numbers.flops = 2 * batch * m * n * k;
-  numbers.bytes = batch * (m * k + k * n) * static_cast<double>(size) +
-                  (batch * m * n + (shape.hasBias ? n : 0)) * static_cast<double>(resultSize);
+  numbers.bytes =
+      batch * (m * k + k * n) * static_cast<double>(size) +
+      (batch * m * n * (shape.hasAddend ? 2 : 1) + (shape.hasBias ? n : 0)) * static_cast<double>(resultSize);
   numbers.bias = resultBytes((*offsets)[2]);
+  numbers.addend = resultBytes((*offsets)[3]);
   numbers.rowBytes = static_cast<uint64_t>(n) * static_cast<uint64_t>(resultSize);
   numbers.rowCount = static_cast<uint64_t>(batch * m);
   if (k == 0)
@@ -497,8 +500,8 @@ Result<ProductNumbers> numbersOf(const ProductShape &shape, ProductLibrary &libr
   }
   constexpr MortiseAddress aligned = 256; // as the starts of values usually are
   const ProductNumbers::Part &first = numbers.parts[0];
-  auto prepared = library.prepare(callOf(shape, *plan),
-                                  {aligned + first.b, aligned + first.a, aligned + first.c, aligned + numbers.bias});
+  auto prepared = library.prepare(callOf(shape, *plan), {aligned + first.b, aligned + first.a, aligned + first.c,
+                                                         aligned + numbers.bias, aligned + numbers.addend + first.c});
   if (!prepared)
     return prepared.error();
   numbers.library = std::move(*prepared);
@@ -508,7 +511,7 @@ Result<ProductNumbers> numbersOf(const ProductShape &shape, ProductLibrary &libr
 
 // ---- Calls
 
-// Sums without terms are 0, or the bias: its copies double from row to row.
+// Sums without terms are 0, or the bias: its copies double from row to row. No such product has an addend.
 static Result<void> queueEmptySums(Stream &stream, const ProductNumbers &numbers, const ProductMemory &memory) {
   Device &device = stream.device;
   const uint64_t bytes = numbers.rowBytes * numbers.rowCount;
@@ -529,7 +532,7 @@ Result<void> queueProduct(Stream &stream, const ProductNumbers &numbers, const P
     return numbers.rowCount ? queueEmptySums(stream, numbers, memory) : Result<void>();
   for (const ProductNumbers::Part &part : numbers.parts) {
     const ProductAddresses addresses{memory.b + part.b, memory.a + part.a, memory.c + part.c,
-                                     memory.bias + numbers.bias};
+                                     memory.bias + numbers.bias, memory.addend + numbers.addend + part.c};
     Result<void> queued = numbers.library->enqueue(addresses, memory.workspace, stream.handle);
     if (queued)
       continue;

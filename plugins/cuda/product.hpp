@@ -68,20 +68,20 @@ bool suitsGroup(const MortiseNode &node, const View &lhs, const View &rhs, std::
 
 // A product of a region. Offsets count elements.
 struct ProductShape {
-  int32_t dtype = MORTISE_F32, resultDtype = MORTISE_F32; // of operands, and of result and bias
-  bool tensorFloats = false, hasBias = false;
-  Dim aOffset = 0, bOffset = 0, biasOffset = 0;
+  int32_t dtype = MORTISE_F32, resultDtype = MORTISE_F32;        // of operands, and of result, bias and addend
+  bool tensorFloats = false, hasBias = false, hasAddend = false; // the addend lies as the result does
+  Dim aOffset = 0, bOffset = 0, biasOffset = 0, addendOffset = 0;
   ProductAxes<Dim> axes;
 };
 
 // For one set of symbol values.
 struct ProductNumbers {
-  struct Part { // bytes, of one call of the library
+  struct Part { // bytes, of one call of the library; the addend's are those of c
     uint64_t a = 0, b = 0, c = 0;
   };
   std::shared_ptr<LibraryProduct> library; // NULL: sums without terms, or nothing to do
   std::vector<Part> parts;
-  uint64_t bias = 0;                   // bytes
+  uint64_t bias = 0, addend = 0;       // bytes
   uint64_t rowBytes = 0, rowCount = 0; // of the result
   uint64_t workspaceBytes = 0;
   double flops = 0, bytes = 0;
@@ -91,7 +91,7 @@ struct ProductNumbers {
 Result<ProductNumbers> numbersOf(const ProductShape &shape, ProductLibrary &library, std::span<const int64_t> symbols);
 
 struct ProductMemory {
-  MortiseAddress a = 0, b = 0, c = 0, bias = 0, workspace = 0;
+  MortiseAddress a = 0, b = 0, c = 0, bias = 0, addend = 0, workspace = 0;
 };
 Result<void> queueProduct(Stream &stream, const ProductNumbers &numbers, const ProductMemory &memory);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // All operands are 0, but for factors of 1 + 2^-6 in the first term of the first and last rows and columns. Their
 // product, 1 + 2^-5 + 2^-12, has more digits than f16 and bf16 keep, and the bias is -(1 + 2^-5): a kernel that rounds
-// once gives 2^-12, and one that rounds before it adds the bias gives 0.
+// once gives 2^-12, and one that rounds before it adds the bias gives 0. Where there is an addend, it and the bias are
+// half of that each, so that the product together with either of them has too many digits as well.
 #include "product_probe.hpp"
 
 #include "memory.hpp"
@@ -14,9 +15,9 @@ namespace mortise::cuda {
 namespace {
 
 struct Bits {
-  uint16_t factor, bias, result;
+  uint16_t factor, bias, halfBias, result;
 };
-constexpr Bits f16{0x3c10, 0xbc20, 0x0c00}, bf16{0x3f82, 0xbf84, 0x3980};
+constexpr Bits f16{0x3c10, 0xbc20, 0xb820, 0x0c00}, bf16{0x3f82, 0xbf84, 0xbf04, 0x3980};
 constexpr int64_t elementBytes = sizeof(uint16_t);
 
 // Parts of one piece of memory that is given back when the object ends.
@@ -67,6 +68,8 @@ Result<bool> roundsOnce(Device &device, const ProductCall &call, uint64_t worksp
   const uint64_t first = operand(call.firstTransposed, call.rows, call.terms, call.firstStride, call.firstStep),
                  second = operand(call.secondTransposed, call.terms, call.columns, call.secondStride, call.secondStep),
                  result = operand(false, call.rows, call.columns, call.resultStride, call.resultStep),
+                 addend = call.hasAddend ? operand(false, call.rows, call.columns, call.resultStride, call.resultStep)
+                                         : result,
                  bias = operand(false, call.rows, 1, call.rows, 0), workspace = memory.add(workspaceBytes);
   if (auto taken = memory.take(); !taken)
     return taken.error();
@@ -84,12 +87,16 @@ Result<bool> roundsOnce(Device &device, const ProductCall &call, uint64_t worksp
   const int64_t rows[] = {0, call.rows - 1}, columns[] = {0, call.columns - 1};
   for (const int64_t row : rows) {
     write(at(first, call.firstTransposed ? row * call.firstStride : row), bits.factor);
-    write(at(bias, row), bits.bias);
+    write(at(bias, row), call.hasAddend ? bits.halfBias : bits.bias);
+    for (const int64_t column : columns)
+      if (call.hasAddend)
+        write(at(addend, row + column * call.resultStride), bits.halfBias);
   }
   for (const int64_t column : columns)
     write(at(second, call.secondTransposed ? column : column * call.secondStride), bits.factor);
   if (done)
-    if (auto queued = kernel({at(first, 0), at(second, 0), at(result, 0), at(bias, 0)}, at(workspace, 0), *service);
+    if (auto queued = kernel({at(first, 0), at(second, 0), at(result, 0), at(bias, 0), at(addend, 0)}, at(workspace, 0),
+                             *service);
         !queued)
       done = libraryError(stream, queued.error());
   std::array<uint16_t, 4> results{};

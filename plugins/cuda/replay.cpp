@@ -140,7 +140,7 @@ Result<void> Replays::Recording::findParameters(size_t number, const Addresses &
     parameters.push_back(memory.workspace);
   } else {
     const ProductMemory memory = addresses(std::get<Product>(step.work));
-    parameters = {memory.a, memory.b, memory.c, memory.bias, memory.workspace};
+    parameters = {memory.a, memory.b, memory.c, memory.bias, memory.addend, memory.workspace};
   }
   return {};
 }

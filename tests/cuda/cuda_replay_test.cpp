@@ -198,6 +198,31 @@ TEST(CudaReplay, ChangedAddressesAreSeen) {
   EXPECT_EQ(std::ranges::count(pair.launches, 0), 1);
 }
 
+// A captured product has the address of what it adds, too.
+TEST(CudaReplay, ChangedAddendsAreSeen) {
+  Network net;
+  ValueId x = net.input(MORTISE_F32, {8, 8});
+  for (int i = 0; i < 5; ++i)
+    x = net.op("add", {net.linear(x, net.input(MORTISE_F32, {8, 8})), net.input(MORTISE_F32, {8, 8})});
+  net.output(x);
+  const Session session;
+  Memory memory(session.devices[0]);
+  Pair pair(session, net.finish());
+  std::vector<MortiseAddress> in;
+  for (uint32_t i = 0; i < 11; ++i)
+    in.push_back(memory.filled(chainBytes, i));
+  const MortiseAddress out = memory.make(chainBytes), workspace = memory.make(pair.replayed.workspaceBytes);
+  pair.expectEqual(workspace, in, {out});
+  pair.expectEqual(workspace, in, {out});
+  EXPECT_THAT(pair.captures, ElementsAre(0, 5));
+  for (size_t addend = 2; addend < in.size(); addend += 2) {
+    const std::vector<float> before = numbersAt(out, chainBytes);
+    in[addend] = memory.filled(chainBytes, 100 + static_cast<uint32_t>(addend));
+    pair.expectEqual(workspace, in, {out});
+    EXPECT_NE(numbersAt(out, chainBytes), before);
+  }
+}
+
 // A wait for the whole device in another thread would be an error meanwhile.
 TEST(CudaReplay, NothingIsCapturedUnlessThatIsWanted) {
   Network net;

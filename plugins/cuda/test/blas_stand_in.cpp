@@ -39,11 +39,16 @@ struct Wishes {
   uint32_t reductions = 7;
   uint32_t alignments[4] = {256, 256, 256, 256}; // A, B, C, D
 };
+enum class Rounding : uint32_t { // besides at the end
+  Once,
+  Early,  // before anything is added
+  Between // behind the addend, where there is one
+};
 struct Chosen { // lies in an Algorithm
   uint64_t workspace;
   uint32_t alignments[4];
-  uint32_t number;  // among those that the heuristic finds
-  uint32_t isEarly; // rounds before it adds a bias
+  uint32_t number; // among those that the heuristic finds
+  Rounding rounding;
 };
 static_assert(sizeof(Chosen) <= sizeof(Algorithm));
 
@@ -56,7 +61,7 @@ struct StandIn {
   Status status = Success;
   uint64_t workspace = 1000;
   bool none = false;
-  uint32_t least = 1, early = 0;
+  uint32_t least = 1, early = 0, between = 0;
   std::set<Matrix *> layouts;
   std::set<Operations *> descriptions;
   std::set<Wishes *> preferences;
@@ -69,7 +74,7 @@ struct StandIn {
     failing.clear();
     none = false;
     least = 1;
-    early = 0;
+    early = between = 0;
     workspace = 1000;
     std::istringstream words(settings);
     for (std::string word; words >> word;) {
@@ -81,6 +86,8 @@ struct StandIn {
         least = static_cast<uint32_t>(std::atoi(value.c_str()));
       } else if (key == "early") {
         early = static_cast<uint32_t>(std::atoi(value.c_str()));
+      } else if (key == "between") {
+        between = static_cast<uint32_t>(std::atoi(value.c_str()));
       } else if (key == "workspace") {
         workspace = std::strtoull(value.c_str(), nullptr, 10);
       } else if (key == "fail") {
@@ -131,16 +138,19 @@ Number numberOf(DataType type) {
 double load(DataType type, const void *memory, int64_t at) { return load(numberOf(type), memory, at); }
 void store(DataType type, void *memory, int64_t at, double value) { store(numberOf(type), memory, at, value); }
 
-bool isAligned(const void *address, uint64_t alignment) {
-  return reinterpret_cast<uintptr_t>(address) % alignment == 0;
+uintptr_t addressOf(const void *address) { return reinterpret_cast<uintptr_t>(address); }
+bool isAligned(const void *address, uint64_t alignment) { return addressOf(address) % alignment == 0; }
+uint64_t bytesOf(const Matrix &matrix) {
+  const int64_t count = (matrix.batch - 1) * matrix.step + (matrix.columns - 1) * matrix.stride + matrix.rows;
+  return static_cast<uint64_t>(count) * (matrix.type == R64F ? 8 : matrix.type == R32F ? 4 : 2);
 }
 
-std::string text(const Operations &operations, const Matrix &a, const Matrix &b, const Matrix &d) {
+std::string text(const Operations &operations, const Matrix &a, const Matrix &b, const Matrix &d, bool hasAddend) {
   const bool turned = operations.transA == Transpose;
   return std::string(turned ? "T" : "N") + (operations.transB == Transpose ? "T" : "N") + " " + std::to_string(d.rows) +
          "x" + std::to_string(turned ? a.rows : a.columns) + "x" + std::to_string(d.columns) +
          " batch=" + std::to_string(d.batch) + " steps=" + std::to_string(a.step) + "," + std::to_string(b.step) + "," +
-         std::to_string(d.step) + (operations.epilogue == EpilogueBias ? " bias" : "") +
+         std::to_string(d.step) + (hasAddend ? " addend" : "") + (operations.epilogue == EpilogueBias ? " bias" : "") +
          (operations.compute == Compute32FFastTf32 ? " tf32" : "") + (a.type != d.type ? " widened" : "");
 }
 
@@ -177,7 +187,11 @@ std::string complaint(const Operations &operations, const Matrix &a, const Matri
 }
 
 void multiply(const Operations &operations, const void *a, const Matrix &aLayout, const void *b, const Matrix &bLayout,
-              void *d, const Matrix &dLayout, bool isEarly) {
+              const void *addend, void *d, const Matrix &dLayout, Rounding rounding) {
+  const auto rounded = [&](double sum, int64_t at) {
+    store(dLayout.type, d, at, sum);
+    return load(dLayout.type, d, at);
+  };
   const int64_t terms = operations.transA ? aLayout.rows : aLayout.columns;
   for (int32_t batch = 0; batch < dLayout.batch; ++batch)
     for (int64_t column = 0; column < dLayout.columns; ++column)
@@ -189,9 +203,12 @@ void multiply(const Operations &operations, const void *a, const Matrix &aLayout
           sum += load(aLayout.type, a, batch * aLayout.step + atA) * load(bLayout.type, b, batch * bLayout.step + atB);
         }
         const int64_t at = batch * dLayout.step + row + column * dLayout.stride;
-        if (isEarly) {
-          store(dLayout.type, d, at, sum);
-          sum = load(dLayout.type, d, at);
+        if (rounding == Rounding::Early)
+          sum = rounded(sum, at);
+        if (addend) {
+          sum += load(dLayout.type, addend, at);
+          if (rounding == Rounding::Between)
+            sum = rounded(sum, at);
         }
         if (operations.epilogue == EpilogueBias)
           sum += load(dLayout.type, operations.bias, row);
@@ -203,14 +220,14 @@ void multiply(const Operations &operations, const void *a, const Matrix &aLayout
 struct Queued {
   Operations operations;
   Matrix aLayout, bLayout, dLayout;
-  const void *a, *b;
+  const void *a, *b, *addend;
   void *d, *workspace;
   size_t workspaceBytes;
-  bool isEarly;
+  Rounding rounding;
   void run() const {
     if (workspaceBytes)
       std::memset(workspace, 0xff, workspaceBytes); // nothing else is there meanwhile
-    multiply(operations, a, aLayout, b, bLayout, d, dLayout, isEarly);
+    multiply(operations, a, aLayout, b, bLayout, addend, d, dLayout, rounding);
   }
 };
 
@@ -354,7 +371,10 @@ Status cublasLtMatmulAlgoGetHeuristic(Handle handle, Description description, La
   if (standIn().none || std::ranges::any_of(wishes->alignments, [](uint32_t each) { return each < standIn().least; }))
     return NotSupported;
   for (uint32_t number = 0; number < static_cast<uint32_t>(wanted); ++number) {
-    Chosen chosen{std::min(wishes->workspace, standIn().workspace), {}, number, number < standIn().early};
+    const Rounding rounding = number < standIn().early     ? Rounding::Early
+                              : number < standIn().between ? Rounding::Between
+                                                           : Rounding::Once;
+    Chosen chosen{std::min(wishes->workspace, standIn().workspace), {}, number, rounding};
     std::memcpy(chosen.alignments, wishes->alignments, sizeof chosen.alignments);
     results[number] = {};
     std::memcpy(results[number].algorithm.data, &chosen, sizeof chosen);
@@ -376,15 +396,21 @@ Status cublasLtMatmul(Handle handle, Description description, const void *alpha,
   Chosen chosen{};
   if (algorithm)
     std::memcpy(&chosen, algorithm->data, sizeof chosen);
-  ENTER("cublasLtMatmul",
-        there ? text(*operations, *layouts[0], *layouts[1], *layouts[3]) + (chosen.isEarly ? " early" : "") : "");
+  ENTER("cublasLtMatmul", there ? text(*operations, *layouts[0], *layouts[1], *layouts[3], c != d) +
+                                      (chosen.rounding == Rounding::Early     ? " early"
+                                       : chosen.rounding == Rounding::Between ? " between"
+                                                                              : "")
+                                : "");
   if (!there || !standIn().handles.contains(handle) || !algorithm)
     return standIn().wrong("handle");
   if (const std::string what = complaint(*operations, *layouts[0], *layouts[1], *layouts[2], *layouts[3]);
       !what.empty())
     return standIn().wrong(what);
-  if (load(operations->scale, alpha, 0) != 1 || load(operations->scale, beta, 0) != 0 || c != d)
+  if (load(operations->scale, alpha, 0) != 1 || load(operations->scale, beta, 0) != (c == d ? 0 : 1))
     return standIn().wrong("scales");
+  if (const uint64_t bytes = bytesOf(*layouts[3]);
+      c != d && addressOf(c) < addressOf(d) + bytes && addressOf(d) < addressOf(c) + bytes)
+    return standIn().wrong("C overlaps D");
   for (size_t i = 0; const void *address : {a, b, c, static_cast<const void *>(d)})
     if (!isAligned(address, chosen.alignments[i++]))
       return standIn().wrong("alignment");
@@ -398,16 +424,17 @@ Status cublasLtMatmul(Handle handle, Description description, const void *alpha,
                       *layouts[3],
                       a,
                       b,
+                      c == d ? nullptr : c,
                       d,
                       workspace,
                       chosen.workspace ? workspaceBytes : 0,
-                      chosen.isEarly != 0};
+                      chosen.rounding};
   if (!standIn().queue) {
     queued.run();
     return Success;
   }
   std::ostringstream line;
-  line << "product " << a << " " << b << " " << d << " " << operations->bias << " " << workspace;
+  line << "product " << a << " " << b << " " << c << " " << d << " " << operations->bias << " " << workspace;
   standIn().queue(
       stream, line.str().c_str(), [](void *context) { static_cast<Queued *>(context)->run(); },
       [](void *context) { delete static_cast<Queued *>(context); }, new Queued(queued));

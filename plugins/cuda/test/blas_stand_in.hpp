@@ -9,8 +9,9 @@
 //   workspace=N             bytes that an algorithm wants, as far as it may have them
 //   none                    the heuristic finds no algorithm
 //   least=N                 nor where an address may be less aligned than N bytes
-//   early=N                 the first N algorithms of the heuristic round before they add a bias, and calls of them say
-//                           "early"
+//   early=N                 the first N algorithms of the heuristic round before they add anything, and calls of them
+//                           say "early"
+//   between=N               the first N that are not early round when they have added an addend, and say "between"
 using BlasConfigure = void (*)(const char *settings);
 // The first line counts what is there ("descriptions=1 layouts=3 preferences=0"); a line follows for each call, with
 // what was wrong about it, if anything. Valid until the next call on this thread.
