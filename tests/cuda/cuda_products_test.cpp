@@ -315,12 +315,12 @@ TEST(CudaProducts, SymbolsMayHaveAnyValues) {
   }
 }
 
-// Whatever the order of dimensions, and through whatever views: what no kernel is needed for is right, and no call is
-// one that the library would refuse.
+// Whatever the order of dimensions, through whatever views, and with something to add or not: what no kernel is needed
+// for is right, and no call is one that the library would refuse.
 TEST(CudaProducts, RandomDotsThroughRandomViews) {
   std::mt19937_64 random(7);
   const auto upTo = [&](int64_t most) { return static_cast<int64_t>(random() % static_cast<uint64_t>(most + 1)); };
-  size_t compared = 0;
+  size_t compared = 0, added = 0;
   for (int round = 0; round < 600; ++round) {
     SCOPED_TRACE(round);
     const int32_t dtype = floats[upTo(3)];
@@ -396,7 +396,10 @@ TEST(CudaProducts, RandomDotsThroughRandomViews) {
     };
     std::vector<int64_t> lhsBatch, rhsBatch, lhsSum, rhsSum;
     const ValueId lhs = operand(lhsBatch, lhsSum), rhs = operand(rhsBatch, rhsSum);
-    net.output(net.dot(lhs, rhs, lhsBatch, rhsBatch, lhsSum, rhsSum));
+    ValueId result = net.dot(lhs, rhs, lhsBatch, rhsBatch, lhsSum, rhsSum);
+    if (upTo(1) == 0)
+      result = net.op("add", {result, net.input(isWide ? MORTISE_F32 : dtype, net.dims(result))});
+    net.output(result);
     const Session session;
     const std::shared_ptr<const Graph> graph = net.finish();
     configureBlas("");
@@ -404,11 +407,14 @@ TEST(CudaProducts, RandomDotsThroughRandomViews) {
     if (region.text().find("cuda.") == std::string::npos) {
       runAndCompare(session.devices[0], region, graph->view());
       ++compared;
+      added += graph->view().input_count == 3;
     } else { // generated kernels compute nothing here: only whether the library accepts the calls
       MortiseStream *stream = makeStream(session.devices[0]);
       const MortiseAddress memory = makeMemory(session.devices[0], 1 << 20);
       std::memset(pointer(memory), 0, 1 << 20);
-      const auto queued = region.enqueue(stream, {memory, memory + (1 << 18)}, {memory + (1 << 19)});
+      std::vector<MortiseAddress> inputs{memory, memory + (1 << 18), memory + (3 << 18)};
+      inputs.resize(graph->view().input_count);
+      const auto queued = region.enqueue(stream, inputs, {memory + (1 << 19)});
       EXPECT_TRUE(queued) << queued.error().message << testing::PrintToString(blasCalls("cublasLtMatmul"));
       freeMemory(session.devices[0], memory, 1 << 20);
       destroyStream(stream);
@@ -422,6 +428,7 @@ TEST(CudaProducts, RandomDotsThroughRandomViews) {
     }
   }
   EXPECT_GT(compared, 200u);
+  EXPECT_GT(added, 70u);
 }
 
 // ---- Steps
