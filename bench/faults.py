@@ -27,6 +27,7 @@ class Fault:
     run: Callable
     programs: tuple[str, ...] = ()  # targets of the build that it needs
     seconds: int = SECONDS
+    alone: bool = False  # what other processes do at the same time would be taken for its own
 
     @property
     def words(self) -> str:
@@ -36,10 +37,10 @@ class Fault:
 class Faults(dict[str, Fault]):
     """Those of one module, by name."""
 
-    def fault(self, group: str, *programs: str, seconds: int = SECONDS):
+    def fault(self, group: str, *programs: str, seconds: int = SECONDS, alone: bool = False):
         def register(function):
             name = function.__name__.strip("_").replace("_", "-")
-            self[name] = Fault(name, group, function, programs, seconds)
+            self[name] = Fault(name, group, function, programs, seconds, alone)
             return function
 
         return register

@@ -107,37 +107,37 @@ def stays_flat(device: str, shapes=((8, 64),), **options) -> None:
     same(call, model, inputs[0])
 
 
-@fault("cuda", seconds=300)
+@fault("cuda", seconds=300, alone=True)
 def memory_of_replayed_calls():
     """10,000 calls that are replayed as graphs, calls of libraries too."""
     stays_flat("cuda", **{"cuda.graphs": "all"})
 
 
-@fault("cuda", seconds=300)
+@fault("cuda", seconds=300, alone=True)
 def memory_of_calls():
     """10,000 calls as they are by default."""
     stays_flat("cuda")
 
 
-@fault("cuda", seconds=300)
+@fault("cuda", seconds=300, alone=True)
 def memory_of_queued_calls():
     """10,000 calls whose steps are queued one by one."""
     stays_flat("cuda", **{"cuda.graphs": "off"})
 
 
-@fault("cuda", seconds=300)
+@fault("cuda", seconds=300, alone=True)
 def memory_of_calls_of_many_shapes():
     """10,000 calls of one program for all shapes, with 24 shapes by turns."""
     stays_flat("cuda", [(rows, 64) for rows in range(2, 98, 4)])
 
 
-@fault("vulkan", seconds=300)
+@fault("vulkan", seconds=300, alone=True)
 def memory_of_calls_on_vulkan():
     """10,000 calls."""
     stays_flat("vulkan")
 
 
-@fault("vulkan", seconds=300)
+@fault("vulkan", seconds=300, alone=True)
 def memory_of_calls_of_many_shapes_on_vulkan():
     """10,000 calls of one program for all shapes, with 24 shapes by turns."""
     stays_flat("vulkan", [(rows, 64) for rows in range(2, 98, 4)])
@@ -163,7 +163,7 @@ def large(device: str, rows: int):
     return Large(rows), data(rows, 8).to(place), data(8, rows, seed=2).to(place)
 
 
-@fault("cuda")
+@fault("cuda", alone=True)
 def out_of_memory():
     """The device's memory is full as a call needs some, and is free again afterwards."""
     import torch

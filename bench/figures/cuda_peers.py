@@ -13,7 +13,7 @@ MEASURES = "ms of networks on an NVIDIA GPU beside eager, Inductor and reduce-ov
 NEEDS = "gpu; PyTorch with CUDA; transformers"
 MINUTES = 8
 
-ROUNDS = 7
+ROUNDS, CALLS = 7, 30
 TOLERANCE = 0.06
 MOST_COLD_S = 2  # beyond the trace
 MOST_MS = {"llama-1b decode": 0.85}
@@ -112,7 +112,7 @@ def row(make) -> dict:
             timed(call, inputs, before, 3)
         for _ in range(ROUNDS):
             for key, call in calls.items():
-                times[key].append(timed(call, inputs, before, 10))
+                times[key].append(timed(call, inputs, before, CALLS))
     for key, measured in times.items():
         result[f"{key}_ms"] = round(sorted(measured)[ROUNDS // 2], 4)
     return result
