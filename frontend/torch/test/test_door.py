@@ -3,6 +3,7 @@
 
 import copy
 import gc
+import operator
 import os
 import pathlib
 import shutil
@@ -18,6 +19,7 @@ import torch_mortise.region
 from agreement import assert_same
 from conftest import Small, check
 from torch import nn
+from torch_mortise.graph import taken_results
 
 
 # ---- results -------------------------------------------------------------------------------------
@@ -434,3 +436,21 @@ def test_a_composite_that_no_plugin_lowers_is_asked_about_once():
     refused = [(r["op"], r["reason"], r["node"]) for r in program["refusals"] if r["op"] == "mortise.attention"]
     assert refused == [("mortise.attention", "op", None)]  # and not one for each of the three
     assert "mortise.softmax" in program["placement"][0]["ops"]
+
+
+def test_results_that_nobody_takes_are_no_reason():
+    """Attention on a GPU returns the state of random numbers, of a type that no program has."""
+    graph = torch.fx.Graph()
+    q = graph.placeholder("q")
+    node = graph.call_function(torch.ops.aten._scaled_dot_product_flash_attention.default, (q, q, q))
+    out, state = torch.empty(1, device="meta"), torch.empty(2, dtype=torch.uint64, device="meta")
+    node.meta["val"] = (out, state)
+    assert taken_results(node) == []
+    graph.call_function(operator.getitem, (node, 0))
+    assert taken_results(node) == [out]
+    graph.call_function(operator.getitem, (node, 1))
+    assert len(taken_results(node)) == 2
+    whole = graph.call_function(torch.ops.aten.unbind.int, (q,))
+    whole.meta["val"] = (out, state)
+    graph.call_function(torch.ops.aten.stack.default, (whole,))
+    assert len(taken_results(whole)) == 2

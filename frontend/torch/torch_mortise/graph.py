@@ -127,7 +127,7 @@ class CompiledGraph:
         handled = {}
         plain = {}  # node -> whether programs support the kind of its value
         for node in self.surveyed:
-            plain[node] = is_plain(node.meta.get("val"), self.options)
+            plain[node] = is_plain(taken_results(node), self.options)
             if node not in self.computed:
                 if node.op == "call_module" or node.op == "call_method":
                     self.reasons[node] = f"{node.op} is not expected in an aten graph"
@@ -168,8 +168,7 @@ class CompiledGraph:
         return by_design(node.target) or vendor.refusal(node.target, self.options) or "no handler for this operator"
 
     def unsupported_value(self, node):
-        values = node.meta.get("val")
-        for value in values if isinstance(values, (tuple, list)) else (values,):
+        for value in taken_results(node):
             if not isinstance(value, torch.Tensor):
                 continue
             if refusal := places.refusal(value.device, self.options):
@@ -591,6 +590,17 @@ def without_modes(function):
 def is_real(tensor):
     """Whether the tensor has memory of its own: no fake tensor or other subclass."""
     return type(tensor) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+
+
+def taken_results(node):
+    """What a node returns, without what nobody takes: attention on GPUs returns the state of random numbers, of uint64, too."""
+    values = node.meta.get("val")
+    if not isinstance(values, (tuple, list)):
+        return [values]
+    if any(user.target is not operator.getitem for user in node.users):
+        return values
+    taken = {user.args[1] for user in node.users}
+    return [value for number, value in enumerate(values) if number in taken]
 
 
 def is_plain(value, options):
