@@ -6,6 +6,7 @@ tried: `host` anywhere, `vulkan` on any device of that plugin, `lavapipe`, `cuda
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import re
@@ -24,7 +25,9 @@ FAULTS = faults.Faults()
 fault = FAULTS.fault
 
 CALLS, WARM, SAMPLES = 10000, 1000, 10
-LEAK = 64  # bytes of the host a call: less than any object that could be forgotten
+OBJECT = 64  # bytes that an object of Python's counts as
+LEAK = 32  # bytes a call: less than any object that could be forgotten
+POOLS = 0.02  # of the process, by which the pages that allocators of many threads hold may still grow
 
 
 def compiled(model, device: str, **options):
@@ -60,8 +63,24 @@ def on(device: str, model, *inputs):
 # ---- Memory from call to call
 
 
-def resident() -> int:
+class Allocated(ctypes.Structure):
+    """mallinfo2 of glibc."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks",
+                                                     "fordblks", "keepcost")]
+
+
+def in_use() -> int:
+    """Bytes that malloc has given out in all threads, and nobody has given back, and Python's objects, whose memory is its own."""
     gc.collect()
+    objects = sys.getallocatedblocks()
+    mallinfo = ctypes.CDLL(None).mallinfo2
+    mallinfo.restype = Allocated
+    found = mallinfo()
+    return found.uordblks + found.hblkhd + OBJECT * objects
+
+
+def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -79,23 +98,25 @@ def flat(call, inputs: list) -> None:
     """CALLS calls, whose inputs take turns, leave nothing behind."""
     import torch
 
-    host, gpu, made = [], [], 0
+    samples, made = [], 0
     with torch.no_grad():
         for number in range(CALLS):
             if number >= WARM and (number - WARM) % ((CALLS - WARM) // SAMPLES) == 0:
-                host.append(resident())
-                gpu.append(on_gpu())
+                samples.append((in_use(), resident(), on_gpu()))
             call(inputs[number % len(inputs)])
             made += 1
-        host.append(resident())
-        gpu.append(on_gpu())
+        samples.append((in_use(), resident(), on_gpu()))
     planted(made == CALLS, f"{made} calls")
-    grown = (host[-1] - host[0]) / (CALLS - WARM)
+    used, pages, gpu = zip(*samples, strict=True)
+    grown = (used[-1] - used[0]) / (CALLS - WARM)
     if grown > LEAK:
-        raise AssertionError(f"the process grew by {grown:.0f} bytes a call, from {host[0]} to {host[-1]}: {host}")
+        raise AssertionError(f"{grown:.0f} bytes of the host a call are not given back, from {used[0]} to {used[-1]}: {used}")
+    if pages[-1] > (1 + POOLS) * pages[0]:
+        raise AssertionError(f"the process grew from {pages[0]} to {pages[-1]} bytes: {pages}")
     if max(gpu) > gpu[0]:
         raise AssertionError(f"the device's memory grew from {gpu[0]} to {max(gpu)} bytes: {gpu}")
-    faults.SAID.append(f"{grown:.1f} bytes of the host a call, {max(gpu) - gpu[0]} of the device")
+    more = pages[-1] - pages[0]
+    faults.SAID.append(f"{grown:.1f} bytes of the host a call, {max(gpu) - gpu[0]} of the device; the process is {more} bytes larger")
 
 
 def stays_flat(device: str, shapes=((8, 64),), **options) -> None:
@@ -229,8 +250,6 @@ def lost_device():
     model, x = block(), data(8, 64)
     call = compiled(model, "vulkan")
     same(call, model, x)
-    import ctypes
-
     loader = ctypes.CDLL(os.environ["MORTISE_VULKAN_LOADER"])
     loader.failingLoaderConfigure(b"fail=vkQueueSubmit:1:-4")
     loader.failingLoaderCalls.restype = ctypes.c_char_p

@@ -8,13 +8,18 @@ The network is a block of linear layers, tanh, norm, softmax and a choice of the
     error   greatest difference from eager in f64, relative to the output's scale
 
 A row passes when every device that is due has work, each op that a rule names runs where the rule says, nothing runs in eager, and the
-results are eager's. Arguments: devices, instead of those that there are."""
+results are eager's. Places: lavapipe, which is Vulkan on the CPU, and gpu, a GPU of NVIDIA's; both are due, and one without rows
+(`lacking`) counts as failed. Arguments: devices, instead of those that there are, and kept runs of the other place (FILE.json), made from
+the same sources on another machine."""
 
 MEASURES = "a network over cpu and vulkan, and over cpu, cuda and vulkan: work of each device by rule and by cost, results"
 NEEDS = "Mesa's lavapipe, or a gpu with Vulkan"
 MINUTES = 1
 
 TOLERANCE = 1e-5
+DUE = ("lavapipe", "gpu")
+# What decides about the figure.
+SOURCES = ("CMakeLists.txt", "bench/figures/gpu_mixed.py", "cmake", "frontend", "ir", "passes", "plugins", "runtime", "sdk")
 # Ops of the core, whose parts cannot go elsewhere, and linear layers with what they are made of.
 RULES = {"vulkan": ("tanh",), "cuda": ("linear", "dot"), "cpu": ("top_k",)}
 
@@ -87,14 +92,23 @@ def row(devices: list[str], ruled: bool) -> dict:
 
 
 def measure(arguments: list[str]) -> dict:
-    import torch_mortise
-    from measure import progress
+    from pathlib import Path
 
+    import torch_mortise
+    from kept import digest, merged, parts_of
+    from measure import ROOT, machine, progress
+
+    sources = digest(ROOT, SOURCES)
     there = {one["kind"]: one["hardware"] for one in torch_mortise.devices()}
-    for name in arguments:
+    files = [argument for argument in arguments if argument.endswith(".json")]
+    named = [argument for argument in arguments if argument not in files]
+    for name in named:
         if name not in RULES:
             raise ValueError(f"expected devices among {', '.join(RULES)}, found {name!r}")
-    sets = [arguments] if arguments else [["vulkan", "cpu"], *([["cuda", "vulkan", "cpu"]] if "cuda" in there else [])]
+    parts: dict = {}
+    for file in files:
+        parts |= parts_of(Path(file), "gpu-mixed", sources)
+    sets = [named] if named else [["vulkan", "cpu"], *([["cuda", "vulkan", "cpu"]] if "cuda" in there else [])]
     rows = {}
     for devices in sets:
         for how in ("rule", "cost"):
@@ -104,5 +118,8 @@ def measure(arguments: list[str]) -> dict:
             except Exception as error:
                 rows[name] = {"error": f"{type(error).__name__}: {str(error)[:300]}", "passed": False}
             progress(f"{name:28} {rows[name]}")
-    return {"devices": there, "rows": rows, "passed": sum(one["passed"] for one in rows.values()),
-            "failed": sum(not one["passed"] for one in rows.values())}
+    parts["gpu" if "cuda" in there else "lavapipe"] = {"hardware": there, "machine": machine(), "rows": rows}
+    result = {"sources": sources} | merged(parts, DUE)
+    if named:
+        result["partial"] = "some devices"
+    return result

@@ -3,6 +3,7 @@
 
 import json
 import math
+import mmap
 import shutil
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 import gpu_faults
 import kit
 import measure
+import torch_mortise
 import verdict
 from figures import cuda_peers, gpu_mixed, gpu_networks, gpu_robust, rocm_assemble, rocm_stand_in, simt_targets, vulkan_speed
 
@@ -141,9 +143,22 @@ def test_work_of_several_devices_is_judged():
 
 def test_a_network_runs_on_the_cpu_and_on_vulkan():
     result = gpu_mixed.measure([])
-    if "vulkan" not in result["devices"]:
+    (part,) = result["parts"].values()
+    if "vulkan" not in part["hardware"]:
         pytest.skip("no device with Vulkan: install mesa-vulkan-drivers (Debian)")
-    assert verdict.problems(result) == [], result
+    assert all(row["passed"] for row in result["rows"].values()) and len(result["rows"]) == 2, result
+    assert result["lacking"] == ["gpu"] and verdict.problems(result)
+
+
+def test_several_devices_on_two_machines_are_one_figure(monkeypatch, tmp_path):
+    monkeypatch.setattr(gpu_mixed, "row", lambda *_: gpu_mixed.judged(["vulkan", "cpu"], True, PLACED, OPS, 1e-7))
+    monkeypatch.setattr(torch_mortise, "devices", lambda: [{"kind": "cuda", "hardware": "H200"}, {"kind": "vulkan", "hardware": "H200"}])
+    there = gpu_mixed.measure([])
+    assert there["lacking"] == ["lavapipe"] and there["passed"] == 4
+    (tmp_path / "there.json").write_text(json.dumps({"figure": "gpu-mixed", "result": there}))
+    monkeypatch.setattr(torch_mortise, "devices", lambda: [{"kind": "vulkan", "hardware": "llvmpipe"}])
+    whole = gpu_mixed.measure([str(tmp_path / "there.json")])
+    assert verdict.problems(whole) == [] and whole["passed"] == 6
 
 
 NETWORK = {"err_vs_f64": 0.02, "eager_err_vs_f64": 0.015, "device": "vulkan", "dtype": "bfloat16", "coverage": 1.0}
@@ -212,8 +227,11 @@ def few_calls(monkeypatch):
 def test_calls_that_keep_memory_are_found(few_calls, monkeypatch):
     kept = []
     gpu_faults.flat(lambda x: x, [1])
-    with pytest.raises(AssertionError, match="the process grew by"):
-        gpu_faults.flat(lambda x: kept.append(bytearray(3000)), [1])
+    with pytest.raises(AssertionError, match="bytes of the host a call are not given back"):
+        gpu_faults.flat(lambda x: kept.append(bytearray(200)), [1])
+    pages, content = mmap.mmap(-1, 2000 << 16), b"x" * (1 << 16)
+    with pytest.raises(AssertionError, match="the process grew from"):  # by pages that malloc knows nothing of
+        gpu_faults.flat(lambda x: pages.write(content), [1])
     kept.clear()
     monkeypatch.setattr(gpu_faults, "on_gpu", lambda: len(kept))
     with pytest.raises(AssertionError, match="the device's memory grew"):
