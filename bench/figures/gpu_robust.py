@@ -3,9 +3,9 @@
 nothing, and memory that runs out, an illegal address, a lost device, a missing driver or library and hostile kernels on disk each end in a
 right answer or in an error that says what to do. Each row runs in a process of its own.
 
-Places: host (no GPU takes part), cuda, vulkan and lavapipe, which is Vulkan on the CPU; those that are here. Each is due, and one without
-rows (`lacking`) counts as failed. Arguments: parts of rows' names or places, and kept runs of other places (FILE.json), made from the same
-sources on other machines."""
+Places: host (no GPU takes part; where all plugins are built), cuda, vulkan and lavapipe, which is Vulkan on the CPU; those that are here.
+Each is due, and one without rows (`lacking`) counts as failed. Arguments: parts of rows' names or places, and kept runs of other places
+(FILE.json), made from the same sources on other machines."""
 
 MEASURES = "GPUs under faults and over 10,000 calls: memory, compute-sanitizer, lost devices, missing drivers and libraries, hostile caches"
 NEEDS = "gpu, Mesa's lavapipe; PyTorch"
@@ -30,7 +30,7 @@ def measure(arguments: list[str]) -> dict:
     from concurrent.futures import ThreadPoolExecutor
     from pathlib import Path
 
-    from figures import gpu_networks
+    from figures import gpu_networks, rocm_stand_in
     from gpu_faults import FAULTS
     from kept import digest, merged, parts_of
     from measure import ROOT, machine, make, progress
@@ -42,7 +42,8 @@ def measure(arguments: list[str]) -> dict:
     parts: dict = {}
     for file in files:
         parts |= parts_of(Path(file), "gpu-robust", sources)
-    here = {"host": "none"} | {place: hardware for place, hardware in gpu_networks.places().items() if place in DUE}
+    there = gpu_networks.places() | ({"host": "none"} if rocm_stand_in.can_be_made() else {})
+    here = {place: there[place] for place in DUE if place in there}
     if unknown := [place for place in places if place not in here]:
         raise ValueError(f"expected places that are here ({', '.join(here)}), found {', '.join(unknown)}")
     for place, hardware in here.items():
