@@ -33,7 +33,7 @@ codegen::LaunchLimits Device::limits() const {
 Result<void> Device::checkNative(const std::string &pipelines) const {
   if (pipelines.empty())
     return {};
-  VkPipelineCacheHeaderVersionOne header{};
+  VkPipelineCacheHeaderVersionOne header{.headerVersion = VK_PIPELINE_CACHE_HEADER_VERSION_ONE}; // an enum has no 0
   std::memcpy(&header, pipelines.data(), std::min(pipelines.size(), sizeof header));
   const bool isOwn = pipelines.size() >= sizeof header && header.headerSize >= sizeof header &&
                      header.headerSize <= pipelines.size() &&

@@ -4,8 +4,8 @@
 #include "../../plugins/vulkan/driver.hpp"
 
 #include <array>
-#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <dlfcn.h>
 #include <map>
 #include <mutex>
@@ -36,12 +36,13 @@ void configure(const char *settings) {
   failingCall = met = 0;
   failure = VK_SUCCESS;
   calls.clear();
-  char name[128] = "";
-  int result = 0;
-  if (std::sscanf(settings, "fail=%127[^:]:%zu:%d", name, &failingCall, &result) == 3) {
-    failing = name;
-    failure = static_cast<VkResult>(result);
-  }
+  const std::string_view text(settings);
+  const size_t first = text.find(':'), second = text.find(':', first + 1);
+  if (!text.starts_with("fail=") || second == text.npos)
+    return;
+  failing = text.substr(std::strlen("fail="), first - std::strlen("fail="));
+  failingCall = std::strtoul(settings + first + 1, nullptr, 10);
+  failure = static_cast<VkResult>(std::strtol(settings + second + 1, nullptr, 10));
 }
 
 // Before any call: settings for programs that do not call failingLoaderConfigure.

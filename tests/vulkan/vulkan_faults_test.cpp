@@ -22,7 +22,6 @@ namespace mortise::test {
 namespace {
 
 using testing::AllOf;
-using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
