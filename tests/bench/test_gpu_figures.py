@@ -219,17 +219,17 @@ def test_faults_of_several_machines_are_one_figure(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def few_calls(monkeypatch):
-    monkeypatch.setattr(gpu_faults, "CALLS", 2000)
-    monkeypatch.setattr(gpu_faults, "WARM", 200)
+def cheap_calls(monkeypatch):
+    monkeypatch.setattr(gpu_faults, "CALLS", 20000)
+    monkeypatch.setattr(gpu_faults, "WARM", 2000)
 
 
-def test_calls_that_keep_memory_are_found(few_calls, monkeypatch):
+def test_calls_that_keep_memory_are_found(cheap_calls, monkeypatch):
     kept = []
     gpu_faults.flat(lambda x: x, [1])
     with pytest.raises(AssertionError, match="bytes of the host a call are not given back"):
         gpu_faults.flat(lambda x: kept.append(bytearray(200)), [1])
-    pages, content = mmap.mmap(-1, 2000 << 16), b"x" * (1 << 16)
+    pages, content = mmap.mmap(-1, 20000 << 12), b"x" * (1 << 12)
     with pytest.raises(AssertionError, match="the process grew from"):  # by pages that malloc knows nothing of
         gpu_faults.flat(lambda x: pages.write(content), [1])
     kept.clear()
