@@ -67,8 +67,8 @@ test_part() {
     tsan-1/2) run_folders tsan sdk runtime frontend/capi ;;
     tsan-2/2) run_folders tsan tests/cpu tests/devices ;;
     isa)
-      dev_build release
-      run_ctest release "$ROOT/build/release" isa-ctest -L isa ;;
+      dev_build release cpu_vs_reference_test mortise_codegen_tests
+      run_ctest release "$ROOT/build/release/tests/cpu" isa-ctest -L isa ;;
   esac
 }
 
