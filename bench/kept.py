@@ -59,6 +59,18 @@ def parts_of(file: Path, figure: str, sources: str) -> dict:
     return parts
 
 
+def parts_given(arguments: list[str], figure: str, sources: str) -> tuple[dict, list[str]]:
+    """Such runs among a figure's arguments (FILE.json), a later one's parts in place of an earlier one's, and the other arguments."""
+    parts: dict = {}
+    others = []
+    for argument in arguments:
+        if argument.endswith(".json"):
+            parts |= parts_of(Path(argument), figure, sources)
+        else:
+            others.append(argument)
+    return parts, others
+
+
 def merged(parts: dict, due: tuple[str, ...]) -> dict:
     """The result of such a figure. Each place that is due, and of which there are no rows (`lacking`), counts as failed."""
     rows = {f"{key} {place}": row for place, part in parts.items() for key, row in part["rows"].items()}

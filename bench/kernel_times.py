@@ -44,12 +44,14 @@ def summary(kernels: list[dict]) -> str:
     return "\n".join(lines)
 
 
-def main(name: str, folder: str = "") -> None:
+def main(name: str = "", folder: str = "") -> None:
     import torch
     from figures import cuda_peers
 
     if name not in cuda_peers.makers():
         sys.exit(f"kernel_times.py: expected one of {', '.join(cuda_peers.makers())}, found {name!r}")
+    if not torch.cuda.is_available():
+        sys.exit("kernel_times.py: expected a GPU of NVIDIA's and PyTorch with CUDA, found none")
     module, inputs, *begins = cuda_peers.makers()[name]()
     module.to("cuda", torch.bfloat16).eval().requires_grad_(False)
     inputs = tuple(x.to("cuda", torch.bfloat16) if torch.is_floating_point(x) else x.to("cuda") for x in inputs)

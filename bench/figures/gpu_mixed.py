@@ -92,22 +92,16 @@ def row(devices: list[str], ruled: bool) -> dict:
 
 
 def measure(arguments: list[str]) -> dict:
-    from pathlib import Path
-
     import torch_mortise
-    from kept import digest, merged, parts_of
+    from kept import digest, merged, parts_given
     from measure import ROOT, machine, progress
 
     sources = digest(ROOT, SOURCES)
     there = {one["kind"]: one["hardware"] for one in torch_mortise.devices()}
-    files = [argument for argument in arguments if argument.endswith(".json")]
-    named = [argument for argument in arguments if argument not in files]
+    parts, named = parts_given(arguments, "gpu-mixed", sources)
     for name in named:
         if name not in RULES:
             raise ValueError(f"expected devices among {', '.join(RULES)}, found {name!r}")
-    parts: dict = {}
-    for file in files:
-        parts |= parts_of(Path(file), "gpu-mixed", sources)
     sets = [named] if named else [["vulkan", "cpu"], *([["cuda", "vulkan", "cpu"]] if "cuda" in there else [])]
     rows = {}
     for devices in sets:

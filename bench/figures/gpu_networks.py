@@ -12,7 +12,6 @@ Arguments: names of networks or places, and kept runs of other places (FILE.json
 place but rocm is due, and one without rows (`lacking`) counts as failed."""
 
 import os
-from pathlib import Path
 
 MEASURES = "six networks in f32 and bf16 on each GPU that there is: error against f64 beside eager's, coverage"
 NEEDS = "gpu, Mesa's lavapipe or a build with the stand-in for HIP; PyTorch; transformers"
@@ -30,18 +29,15 @@ def measure(arguments: list[str]) -> dict:
     from concurrent.futures import ThreadPoolExecutor
 
     import networks
-    from kept import digest, merged, parts_of
+    from kept import digest, merged, parts_given
     from measure import ROOT, machine
 
     sources = digest(ROOT, SOURCES)
-    files = [argument for argument in arguments if argument.endswith(".json")]
-    names = [argument for argument in arguments if argument not in (*files, *PLACES)]
+    parts, given = parts_given(arguments, "gpu-networks", sources)
+    asked = [argument for argument in given if argument in PLACES]
+    names = [argument for argument in given if argument not in PLACES]
     for name in names:
         networks.check(name)
-    parts: dict = {}
-    for file in files:
-        parts |= parts_of(Path(file), "gpu-networks", sources)
-    asked = [argument for argument in arguments if argument in PLACES]
     here = places()
     there = {place: here[place] for place in asked or here if place in here and place not in parts}
     if lacking := [place for place in asked if place not in here | parts]:

@@ -28,20 +28,16 @@ def faults_of(place: str) -> list[str]:
 def measure(arguments: list[str]) -> dict:
     import os
     from concurrent.futures import ThreadPoolExecutor
-    from pathlib import Path
 
     from figures import gpu_networks, rocm_stand_in
     from gpu_faults import FAULTS
-    from kept import digest, merged, parts_of
+    from kept import digest, merged, parts_given
     from measure import ROOT, machine, make, progress
 
     sources = digest(ROOT, SOURCES)
-    files = [argument for argument in arguments if argument.endswith(".json")]
-    places = [argument for argument in arguments if argument in DUE]
-    names = [argument for argument in arguments if argument not in (*files, *places)]
-    parts: dict = {}
-    for file in files:
-        parts |= parts_of(Path(file), "gpu-robust", sources)
+    parts, given = parts_given(arguments, "gpu-robust", sources)
+    places = [argument for argument in given if argument in DUE]
+    names = [argument for argument in given if argument not in places]
     there = gpu_networks.places() | ({"host": "none"} if rocm_stand_in.can_be_made() else {})
     here = {place: there[place] for place in DUE if place in there}
     if unknown := [place for place in places if place not in here]:

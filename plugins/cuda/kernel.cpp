@@ -136,7 +136,7 @@ Result<void> Kernel::addCall(Schedule &schedule, const Step &step, size_t number
   return {};
 }
 
-std::vector<std::shared_ptr<Function>> Kernel::functionsOfAll() const {
+std::vector<std::shared_ptr<Function>> Kernel::generatedFunctions() const {
   std::vector<std::shared_ptr<Function>> all;
   for (const std::vector<Step> *list : {&packing, &steps})
     for (const Step &step : *list)

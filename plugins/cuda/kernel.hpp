@@ -82,7 +82,7 @@ public:
   Result<std::unique_ptr<Schedule>> scheduleFor(std::span<const int64_t> symbols) const;
   std::unique_ptr<Schedule> usual; // for typical values; for all calls where the region has no symbols
   size_t symbolCount() const { return region.symbol_count; }
-  std::vector<std::shared_ptr<Function>> functionsOfAll() const;
+  std::vector<std::shared_ptr<Function>> generatedFunctions() const;
 
   // `instance`: the schedule for the call's symbol values; NULL where the region has no symbols.
   Result<void> enqueue(const Constants *constants, const Schedule *instance, const MortiseEnqueueArgs &args) const;

@@ -5,6 +5,7 @@
 #include "memory.hpp"
 
 #include <mortise/codegen/shared_library.hpp>
+#include <mortise/codegen/simt_slots.hpp>
 
 namespace {
 using namespace mortise;

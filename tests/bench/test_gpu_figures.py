@@ -5,6 +5,7 @@ import json
 import math
 import mmap
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -238,6 +239,15 @@ def test_calls_that_keep_memory_are_found(cheap_calls, monkeypatch):
         gpu_faults.flat(lambda x: kept.append(None), [1])
 
 
+@pytest.mark.parametrize("name", gpu_faults.PLANTS)
+def test_kernels_that_are_planted_assemble(name, tmp_path):
+    assembler = shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin")
+    if not assembler:
+        pytest.skip("no ptxas in PATH: install nvidia-cuda-nvcc (PyPI)")
+    (tmp_path / "planted.ptx").write_text(gpu_faults.ptx(gpu_faults.PLANTS[name]))
+    subprocess.run([assembler, "-arch=sm_90", "-o", tmp_path / "planted.cubin", tmp_path / "planted.ptx"], check=True)
+
+
 TOOL = """#!{python}
 import pathlib, sys
 pathlib.Path(sys.argv[sys.argv.index("--log-file") + 1].replace("%p", "7")).write_text({log!r})
@@ -248,6 +258,7 @@ sys.exit({status})
 @pytest.mark.parametrize("log, status, why", [
     ("ERROR SUMMARY: 0 errors", 0, ""), ("RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)", 0, ""),
     ("Invalid __global__ read\nERROR SUMMARY: 1 error", 86, "Invalid __global__ read"), ("ERROR SUMMARY: 30 errors", 0, "30 errors"),
+    ("RACECHECK SUMMARY: 1 hazard displayed (0 errors, 1 warnings)", 0, "1 hazard"),
     ("ERROR SUMMARY: 0 errors", 1, "exit status 1"), ("", 0, "exit status 0")])
 def test_what_compute_sanitizer_says_decides(log, status, why, monkeypatch, tmp_path):
     tool = tmp_path / "compute-sanitizer"

@@ -45,13 +45,6 @@ void configure(const char *settings) {
   failure = static_cast<VkResult>(std::strtol(settings + second + 1, nullptr, 10));
 }
 
-// Before any call: settings for programs that do not call failingLoaderConfigure.
-const bool configured = [] {
-  const char *settings = std::getenv("MORTISE_TEST_VULKAN_FAULT");
-  configure(settings ? settings : "");
-  return true;
-}();
-
 // What the call with this name is to return; VK_SUCCESS: what the driver returns.
 VkResult planned(const char *name) {
   std::lock_guard lock(mutex);

@@ -6,7 +6,6 @@
 extern "C" {
 // "fail=NAME:N:RESULT": the N-th call from now on of vkCreateBuffer, say, or of any function (*), returns this VkResult
 // and does nothing (vkWaitSemaphores waits nevertheless). "": none fails. Forgets what has been called.
-// MORTISE_TEST_VULKAN_FAULT has such settings, too.
 using FailingLoaderConfigure = void(const char *settings);
 // The functions that were called since and return a VkResult, one a line.
 using FailingLoaderCalls = const char *();

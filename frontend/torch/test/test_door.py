@@ -3,7 +3,6 @@
 
 import copy
 import gc
-import operator
 import os
 import pathlib
 import shutil
@@ -19,7 +18,7 @@ import torch_mortise.region
 from agreement import assert_same
 from conftest import Small, check
 from torch import nn
-from torch_mortise.graph import taken_results
+from torch_mortise.graph import HANDLERS
 
 
 # ---- results -------------------------------------------------------------------------------------
@@ -438,19 +437,18 @@ def test_a_composite_that_no_plugin_lowers_is_asked_about_once():
     assert "mortise.softmax" in program["placement"][0]["ops"]
 
 
-def test_results_that_nobody_takes_are_no_reason():
-    """Attention on a GPU returns the state of random numbers, of a type that no program has."""
-    graph = torch.fx.Graph()
-    q = graph.placeholder("q")
-    node = graph.call_function(torch.ops.aten._scaled_dot_product_flash_attention.default, (q, q, q))
-    out, state = torch.empty(1, device="meta"), torch.empty(2, dtype=torch.uint64, device="meta")
-    node.meta["val"] = (out, state)
-    assert taken_results(node) == []
-    graph.call_function(operator.getitem, (node, 0))
-    assert taken_results(node) == [out]
-    graph.call_function(operator.getitem, (node, 1))
-    assert len(taken_results(node)) == 2
-    whole = graph.call_function(torch.ops.aten.unbind.int, (q,))
-    whole.meta["val"] = (out, state)
-    graph.call_function(torch.ops.aten.stack.default, (whole,))
-    assert len(taken_results(whole)) == 2
+def test_results_that_nobody_takes_are_no_reason(monkeypatch):
+    """Attention on a GPU returns the state of random numbers, too, of a type that no program has."""
+
+    @torch.library.custom_op("mortise_test::with_state", mutates_args=())
+    def with_state(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return -x, torch.zeros(2, dtype=torch.uint64)
+
+    with_state.register_fake(lambda x: (torch.empty_like(x), torch.empty(2, dtype=torch.uint64)))
+    monkeypatch.setitem(HANDLERS, torch.ops.mortise_test.with_state.default, lambda e, x: (e.op("neg", x), None))
+    x = torch.randn(3, 4)
+    compiled = torch.compile(lambda x: with_state(x)[0] * 2, backend="mortise")
+    assert compiled(x).equal(-x * 2) and torch_mortise.last_report()["coverage"] == 1
+    out, state = torch.compile(lambda x: with_state(x), backend="mortise")(x)
+    assert out.equal(-x) and state.equal(torch.zeros(2, dtype=torch.uint64))
+    assert [entry["reason"] for graph in torch_mortise.last_report()["graphs"] for entry in graph["eager"]] == ["a tensor of dtype uint64"]

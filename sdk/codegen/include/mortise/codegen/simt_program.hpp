@@ -238,7 +238,7 @@ public:
     return {};
   }
 
-  std::span<const std::shared_ptr<Function>> functionsOfAll() const { return functions; }
+  std::span<const std::shared_ptr<Function>> generatedFunctions() const { return functions; }
   bool hasConstants() const {
     return std::any_of(region.inputs, region.inputs + region.input_count,
                        [](const MortiseValue *input) { return (input->flags & MORTISE_VALUE_CONSTANT) != 0; });
