@@ -10,7 +10,7 @@
 #
 #   dev, release  1/3 ctest, lit and the PyTorch door; 2/3 bad input and the conformance kit; 3/3 the other tests in Python
 #   asan          1/3 the language and the compiler; 2/3 code that runs on several threads; 3/3 the tests in Python
-#   tsan          1/2 SDK, runtime and C API; 2/2 the cpu plugin and devices
+#   tsan          1/2 SDK and runtime; 2/2 C API, the cpu plugin and devices
 
 # lit suites are the folders with a lit.cfg.py. ctest or pytest run all other tests.
 lit_suites() { git ls-files --cached --others --exclude-standard '*lit.cfg.py' | xargs -rn1 dirname; }
@@ -64,8 +64,8 @@ test_part() {
       dev_build asan product strict_device
       ASAN_PRELOAD=1 run_pytest asan torch frontend/torch/test/test_door.py frontend/torch/test/test_weights.py frontend/torch/test/test_devices.py
       ASAN_PRELOAD=1 run_pytest asan tests tests/bad_input ;;
-    tsan-1/2) run_folders tsan sdk runtime frontend/capi ;;
-    tsan-2/2) run_folders tsan tests/cpu tests/devices ;;
+    tsan-1/2) run_folders tsan sdk runtime ;;
+    tsan-2/2) run_folders tsan frontend/capi tests/cpu tests/devices ;;
     isa)
       dev_build release cpu_vs_reference_test mortise_codegen_tests
       run_ctest release "$ROOT/build/release/tests/cpu" isa-ctest -L isa ;;
