@@ -3,11 +3,12 @@
 
     sm_NN   PTX that NVIDIA's assembler takes for the chip
     gfxNNN  code objects that link and stay within registers, scratch and shared memory (figure rocm-assemble)
-    spirv   graphs of the families and random graphs, run by the vulkan plugin on this machine's device (Mesa's lavapipe where there is no
-            GPU), every element within the conformance kit's bounds of the exact result
+    spirv   graphs of the families and random graphs, each with the kit's sets of inputs, run by the vulkan plugin on this machine's device
+            (Mesa's lavapipe where there is no GPU), every element within the conformance kit's bounds of the exact result
 
-`passed` and `failed` count kernels, for spirv graphs; `problems` says why one failed. `compile_ms.TARGET`: the median time to generate a
-kernel's code, for PTX without the assembler's part; none for spirv. Random graphs have new seeds in each run. Arguments: targets."""
+`passed` and `failed` count kernels, for spirv cases: a graph with a set of inputs; `problems` says why one failed. `compile_ms.TARGET`:
+the median time to generate a kernel's code, for PTX without the assembler's part; none for spirv. Random graphs have new seeds in each run.
+Arguments: targets."""
 
 MEASURES = "kernel families x {lavapipe run, sm_75 to sm_120 by ptxas, five gfx linked}: passed, failed, ms to compile one"
 NEEDS = "a build; ptxas in PATH (PyPI's nvidia-cuda-nvcc); a device with Vulkan (mesa-vulkan-drivers)"
@@ -86,8 +87,12 @@ def run_here(program) -> tuple[dict, list[str]]:
         [counted] = assembled(program, "graphs", folder, random.getrandbits(30), RANDOM_GRAPHS)
         report = kit.run(kit.PLUGINS / "libmortise_vulkan.so", "--graph", folder)
     problems = kit.failures(report)
-    totals = report["totals"]
-    if missing := counted["graphs"] - sum(totals.values()):
+    if missing := counted["graphs"] - len({graph_of(line) for line in report["cases"]}):
         problems.append(f"{missing} of {counted['graphs']} graphs were not judged")
     problems += [f"{line['case']}: refused: {line['why']}" for line in report["cases"] if line["outcome"] == "refused"]
-    return {"passed": totals["passed"], "failed": len(problems)}, problems
+    return {"passed": report["totals"]["passed"], "failed": len(problems)}, problems
+
+
+def graph_of(line: dict) -> str:
+    """The graph of a case `FILE/#N`, whose inputs number N are."""
+    return line["case"].rpartition("/")[0]

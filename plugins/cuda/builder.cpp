@@ -217,7 +217,7 @@ Result<void> Builder::compileAttentions() {
   for (Call &call : calls) {
     if (!isOp(*call.node, Op::Attention))
       continue;
-    call.attention = codegen::attentionCall(*call.node, call.operands, call.result, typical);
+    call.attention = codegen::attentionCall(*call.node, call.operands, call.result, typical, kernel.device.target());
     Result<codegen::SimtCompiler *> compiler = codegen::sharedCompiler(kernel.device.target());
     if (!compiler)
       return compiler.error();

@@ -74,12 +74,17 @@ def test_ptx_that_is_none_is_refused(monkeypatch, tmp_path):
 
 def test_graphs_that_are_not_judged_fail(monkeypatch):
     monkeypatch.setattr(rocm_assemble, "assembled", lambda *_: [{"graphs": 3}])
-    wrong = [{"case": "graph/a", "outcome": "failed", "why": "element 0"}, {"case": "graph/b", "outcome": "refused", "why": "sorts"}]
-    monkeypatch.setattr(kit, "run", lambda *_, **__: {"totals": {"passed": 0, "failed": 1, "refused": 1}, "cases": wrong})
+    cases = [
+        {"case": "file/a.mrtg/#1", "outcome": "failed", "why": "element 0"},
+        {"case": "file/a.mrtg/#2", "outcome": "passed"},
+        {"case": "file/b.mrtg/#1", "outcome": "refused", "why": "sorts"},
+    ]
+    totals = {"passed": 1, "failed": 1, "refused": 1}
+    monkeypatch.setattr(kit, "run", lambda *_, **__: {"totals": totals, "cases": cases})
     result = simt_targets.measure(["spirv"])
     for why in ("element 0", "refused: sorts", "1 of 3 graphs were not judged"):
         assert any(why in problem for problem in result["problems"]), result["problems"]
-    assert result["failed"] == 3
+    assert (result["passed"], result["failed"]) == (1, 3)
 
 
 FAST = {"name": "softmax 8x4096 bf16", "gbps": 3500.0, "copy_gbps": 4000.0, "spread": 0.02, "error": 0.5}

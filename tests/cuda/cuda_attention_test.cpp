@@ -212,14 +212,16 @@ TEST(CudaAttention, LengthsAreNumbersOfTheLaunch) {
   EXPECT_THROW((void)seen(graph, {INT64_C(1) << 31}), Failed);
 }
 
-// A decode step: a block for each head of k and v and 16 rows, which are queries of all heads that share it; its
-// subgroups share out the keys.
+// A decode step: a block for each head of k and v and 16 rows, which are queries of all heads that share it, or a
+// cluster of blocks where there are many keys; their subgroups share out the keys.
 TEST(CudaAttention, FewQueries) {
   for (const auto &[queries, keys, blocks, threads] :
-       {std::tuple<int64_t, int64_t, const char *, const char *>{1, 600, "4", "256"},
+       {std::tuple<int64_t, int64_t, const char *, const char *>{1, 500, "4", "256"},
+        {1, 600, "8", "256"},
+        {1, 4100, "32", "256"},
         {2, 256, "4", "128"},
         {3, 64, "4", "32"},
-        {9, 600, "12", "256"}}) {
+        {9, 600, "24", "256"}}) {
     Network net;
     const ValueId q = net.input(MORTISE_BF16, {2, 8, queries, 16}), k = net.input(MORTISE_BF16, {2, 2, keys, 16}),
                   v = net.input(MORTISE_BF16, {2, 2, keys, 16}), mask = net.input(MORTISE_I1, {1, 1, queries, keys});

@@ -18,7 +18,8 @@ void runKernel(Runtime &state, const KernelCall &kernel) {
     if (function.metadata.arguments[i].isAddress)
       state.checkArgument(function.name, kernel.values[i]);
   BlockRun::running().subgroup = static_cast<unsigned>(function.metadata.wave);
-  runGrid(function.entry, kernel.values, kernel.blocks, kernel.threads, kernel.module->code.synchronises);
+  runGrid(function.entry, kernel.values, kernel.blocks, kernel.threads, /*cluster=*/1,
+          kernel.module->code.synchronises);
   if (takeMisaligned())
     state.complain(function.name + " accesses vectors that are not aligned");
 }

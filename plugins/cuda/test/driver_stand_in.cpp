@@ -62,6 +62,7 @@ struct CUfunc_st {
   size_t code;                    // a hash: one name may be in several
   bool waits = false;             // for the kernels before it
   unsigned mostShared = 48 << 10; // bytes that a launch may ask for
+  unsigned cluster = 1;           // blocks; a grid has a multiple of them
 };
 struct CUevent_st {
   int number;
@@ -184,6 +185,9 @@ CUfunc_st *functionOf(const std::string &code, std::map<std::string, CUfunc_st> 
     return nullptr;
   CUfunc_st function{name, 0, std::hash<std::string>()(code)};
   function.waits = code.find("griddepcontrol.wait") != code.npos;
+  constexpr std::string_view cluster = ".reqnctapercluster ";
+  if (const size_t found = code.find(cluster, at); found != code.npos)
+    function.cluster = static_cast<unsigned>(std::stoul(code.substr(found + cluster.size())));
   const size_t end = code.find(')', at);
   for (size_t from = at; (from = code.find(".param ", from)) < end; ++from)
     ++function.arguments;
@@ -227,7 +231,8 @@ std::string hex(uint64_t number) {
 }
 
 bool isLaunchable(CUfunction function, unsigned blocks, unsigned threads, unsigned shared) {
-  return blocks > 0 && threads > 0 && threads <= 1024 && shared <= function->mostShared;
+  return blocks > 0 && blocks % function->cluster == 0 && threads > 0 && threads <= 1024 &&
+         shared <= function->mostShared;
 }
 Work kernel(CUfunction function, unsigned blocks, unsigned threads, unsigned shared, void **arguments) {
   std::string line = "kernel " + function->name + " " + text("code", function->code) + " " + text("blocks", blocks) +

@@ -20,7 +20,7 @@ static LLVM::LLVMFuncOp makeFunction(ModuleOp module, Code &c, StringRef name, s
 EmittedSimtKernel SimtKernel::emit(StringRef name) {
   const size_t tensors = inputCount() + plan.roots.size();
   auto function = makeFunction(module, c, name, tensors + (role == Role::Whole ? 0 : 1), plan.dag.usedSymbols.size());
-  machine.makeKernel(function, simt.threads(), simt.resident);
+  machine.makeKernel(function, simt.threads(), simt.resident, /*cluster=*/1);
   SimtArguments arguments;
   for (BlockArgument argument : function.getArguments()) {
     const size_t number = argument.getArgNumber();
@@ -48,7 +48,7 @@ EmittedSimtKernel emitBundle(ArrayRef<std::unique_ptr<SimtKernel>> bodies, Strin
   unsigned resident = bodies[0]->ofUnits().resident;
   for (const auto &body : bodies)
     resident = std::min(resident, body->ofUnits().resident);
-  machine.makeKernel(function, bodies[0]->ofUnits().threads(), resident);
+  machine.makeKernel(function, bodies[0]->ofUnits().threads(), resident, /*cluster=*/1);
   const auto symbol = [&](uint32_t number) -> Value {
     return function.getArgument(inputs + outputs + (llvm::lower_bound(symbols, number) - symbols.begin()));
   };
@@ -368,21 +368,19 @@ void SimtKernel::storePass(int number) {
     storeRows();
 }
 
-Value sharedArray(ModuleOp module, Code &c, const SimtMachine &machine, const std::string &name, Type type,
-                  size_t count) {
+Value SimtMachine::sharedArray(Code &c, ModuleOp module, const std::string &name, Type type, size_t count) const {
   {
     OpBuilder::InsertionGuard keep(c.b);
     c.b.setInsertionPointToStart(module.getBody());
     LLVM::GlobalOp::create(c.b, c.loc, LLVM::LLVMArrayType::get(type, count), false,
                            count ? LLVM::Linkage::Internal : LLVM::Linkage::External, name, Attribute(), 16,
-                           machine.sharedSpace());
+                           sharedSpace());
   }
-  return LLVM::AddressOfOp::create(c.b, c.loc, LLVM::LLVMPointerType::get(c.b.getContext(), machine.sharedSpace()),
-                                   name);
+  return LLVM::AddressOfOp::create(c.b, c.loc, LLVM::LLVMPointerType::get(c.b.getContext(), sharedSpace()), name);
 }
 
 Value SimtKernel::shared(Type type, size_t count) {
-  return sharedArray(module, c, machine, entry + "_shared" + std::to_string(sharedArrays++), type, count);
+  return machine.sharedArray(c, module, entry + "_shared" + std::to_string(sharedArrays++), type, count);
 }
 
 } // namespace mortise::codegen

@@ -11,8 +11,9 @@ namespace mortise::codegen {
 class SimtMachine {
 public:
   virtual ~SimtMachine() = default;
-  // `resident`: SimtSchedule::resident.
-  virtual void makeKernel(mlir::LLVM::LLVMFuncOp function, unsigned threads, unsigned resident) const = 0;
+  // `resident`: SimtSchedule::resident. `cluster`: blocks that run at once; a grid is a multiple of them.
+  virtual void makeKernel(mlir::LLVM::LLVMFuncOp function, unsigned threads, unsigned resident,
+                          unsigned cluster) const = 0;
   virtual Value thread(Code &c) const = 0; // its number in the block
   virtual Value block(Code &c) const = 0;
   virtual void barrier(Code &c) const = 0; // of the block; orders shared memory
@@ -26,6 +27,15 @@ public:
     return c.compareI(mlir::arith::CmpIPredicate::ne, bits, c.integer(c.b.getI32Type(), 0));
   }
   virtual unsigned sharedSpace() const = 0; // LLVM's number of the address space of a block's memory
+  // An array in the block's memory, with 16-byte alignment. Of 0 elements: what the launch asks for.
+  virtual Value sharedArray(Code &c, mlir::ModuleOp module, const std::string &name, Type type, size_t count) const;
+  // Of a kernel with clusters: the same array in the memory of the block with this number (i32) in the cluster, and a
+  // barrier of all threads of the cluster, which orders the memory of its blocks. No block may end before the others
+  // have read its memory. Only up to SimtTarget::cluster.
+  virtual Value ofBlock(Code &, Value /*array*/, Value /*number*/) const {
+    llvm_unreachable("a machine without clusters");
+  }
+  virtual void clusterBarrier(Code &) const { llvm_unreachable("a machine without clusters"); }
   virtual unsigned subgroup() const = 0;
   // Whether a launch has to ask for the memory of rows (SimtLaunch::sharedBytes), since code declares less than a block
   // may have.
@@ -54,10 +64,6 @@ inline unsigned bytesOf(Type type) {
   const auto vector = mlir::dyn_cast<mlir::VectorType>(type);
   return mlir::getElementTypeOrSelf(type).getIntOrFloatBitWidth() / 8 * (vector ? vector.getDimSize(0) : 1);
 }
-
-// An array in the block's memory, with 16-byte alignment. Of 0 elements: what the launch asks for.
-Value sharedArray(mlir::ModuleOp module, Code &c, const SimtMachine &machine, const std::string &name, Type type,
-                  size_t count);
 
 // What a kernel's body is given.
 struct SimtArguments {

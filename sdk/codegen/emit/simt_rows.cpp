@@ -76,7 +76,7 @@ Value SimtKernel::rowArray(Type type, int64_t count) {
   auto known = module.lookupSymbol<LLVM::GlobalOp>(name);
   Type pointerType = LLVM::LLVMPointerType::get(b.getContext(), machine.sharedSpace());
   Value base = known ? LLVM::AddressOfOp::create(b, c.loc, pointerType, name).getResult()
-                     : sharedArray(module, c, machine, name, b.getI8Type(), 0);
+                     : machine.sharedArray(c, module, name, b.getI8Type(), 0);
   Value mine = LLVM::GEPOp::create(b, c.loc, pointerType, b.getI8Type(), base,
                                    ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(sharedBytes)});
   sharedBytes += static_cast<unsigned>(llvm::alignTo(bytesOf(type) * count, 16));

@@ -13,7 +13,7 @@ std::string AttentionCode::name() const {
   return std::string("attention ") + dtypeName(dtype) + " " + std::to_string(depth) + " " + std::to_string(width) +
          (causal ? " causal" : "") + masks[static_cast<size_t>(mask)] + " " +
          (split == Split::Keys ? "keys by " + std::to_string(subgroups) : std::to_string(blockQueries())) +
-         (readsAhead ? "" : " unbuffered");
+         (cluster > 1 ? " x " + std::to_string(cluster) : "") + (readsAhead ? "" : " unbuffered");
 }
 
 // ---- Which nodes
@@ -48,7 +48,7 @@ bool suitsAttention(const View &view) { return view.strides.back() == Dim(1); }
 // ---- What it is given
 
 AttentionCall attentionCall(const MortiseNode &node, std::span<const View> operands, const View &result,
-                            std::span<const int64_t> typical) {
+                            std::span<const int64_t> typical, const SimtTarget &target) {
   AttentionCall call;
   call.q = operands[0], call.k = operands[1], call.v = operands[2], call.result = result;
   call.scale = findAttribute(node, "scale")->f64;
@@ -79,6 +79,14 @@ AttentionCall attentionCall(const MortiseNode &node, std::span<const View> opera
   };
   while (code.subgroups > 1 && isTooMany())
     code.subgroups /= 2;
+  // Then more blocks share out the keys, as long as each subgroup has some.
+  const auto wantsMore = [&] {
+    return code.split == AttentionCode::Split::Keys && code.subgroups == code.mostSubgroups() &&
+           most(call.blocks(), wantedBlocks / 2) &&
+           !most(call.k.dims[2], int64_t(code.cluster) * code.subgroups * code.tileKeys());
+  };
+  while (code.cluster < target.cluster && wantsMore())
+    code.cluster *= 2;
   // Two blocks fit a multiprocessor, three if they do not read ahead (f16 and bf16 of 64 elements, sm_90).
   code.readsAhead = code.split == AttentionCode::Split::Keys || most(call.blocks(), 2 * wantedBlocks);
   return call;
@@ -107,7 +115,7 @@ Dim AttentionCall::rows() const { return floorDiv(q.dims[1], max(k.dims[1], 1)) 
 
 Dim AttentionCall::blocks() const {
   if (code.split == AttentionCode::Split::Keys)
-    return q.dims[0] * k.dims[1] * ceilDiv(rows(), Dim(AttentionCode::tileRows));
+    return q.dims[0] * k.dims[1] * ceilDiv(rows(), Dim(AttentionCode::tileRows)) * int64_t(code.cluster);
   return q.dims[0] * q.dims[1] * ceilDiv(q.dims[2], Dim(code.blockQueries()));
 }
 

@@ -86,12 +86,35 @@ TEST(FewQueries, CachesThatAreFilledInPart) {
         }
 }
 
+// Each block of a cluster has tiles of its own: none, fewer than subgroups, or several for each. Two passes over the
+// columns, rows that are no tile, and those that see keys of one block only, or none.
+TEST(FewQueries, ClustersShareOutTheKeys) {
+  for (const int32_t dtype : dtypes)
+    for (const unsigned cluster : {2U, 4U, 8U})
+      for (const int64_t keys : {1, 100, 700, 2100}) {
+        const int64_t width = cluster == 2 ? 128 : 40;
+        Form form{.batch = 2, .heads = 3, .groups = 1, .queries = 6, .keys = keys, .width = width, .dtype = dtype};
+        form.cluster = cluster;
+        if (keys == 700)
+          form.mask = Mask::Hides, form.causal = cluster == 4;
+        Attention attention(form);
+        for (int64_t row = 0; form.mask != Mask::None && row < 2 * 3 * 6; ++row)
+          for (int64_t key = 0; key < keys; ++key)
+            attention.set(Attention::OfMask, row * keys + key, row % 3 ? key / 100 == row % 8 : 0);
+        attention.fill(Attention::OfV, /*special=*/keys == 2100 ? 3 : 0);
+        attention.check();
+        if (HasFatalFailure())
+          return;
+      }
+}
+
 // Keys whose weights are tiny beside those of another subgroup: their infinite values are NaN where the weight is 0.
 TEST(FewQueries, WeightsOfSubgroupsDiffer) {
   for (const int32_t dtype : dtypes)
-    for (const int64_t largest : {3, 200, 510})
+    for (const auto &[largest, cluster] : {std::pair<int64_t, unsigned>{3, 0}, {200, 0}, {510, 0}, {200, 2}})
       for (const double difference : {1.0, 16.0, 80.0, 95.0, 200.0}) {
-        Attention attention({.heads = 4, .groups = 1, .queries = 2, .keys = 512, .dtype = dtype, .scale = 1});
+        Attention attention(
+            {.heads = 4, .groups = 1, .queries = 2, .keys = 512, .dtype = dtype, .scale = 1, .cluster = cluster});
         for (const auto operand : {Attention::OfQ, Attention::OfK})
           for (int64_t i = 0; i < attention.count(operand); ++i)
             attention.set(operand, i, i % 16 ? 0 : operand == Attention::OfQ ? 1 : -difference);
@@ -115,8 +138,10 @@ TEST(FewQueries, SymbolsAreNumbersOfTheLaunch) {
   const MortiseGraph &graph = b.view();
   ASSERT_TRUE(supportsAttention(*graph.nodes[0], Emulator::shared().target()).yes);
   const std::vector<View> views = {denseView(*q), denseView(*k), denseView(*k)};
-  const AttentionCall call = attentionCall(*graph.nodes[0], views, denseView(*y), std::vector<int64_t>{1, 1000});
+  const AttentionCall call =
+      attentionCall(*graph.nodes[0], views, denseView(*y), std::vector<int64_t>{1, 1000}, Emulator::shared().target());
   EXPECT_EQ(call.code.split, Split::Keys);
+  EXPECT_EQ(call.code.cluster, 2U);
   for (const auto &[most, keys, blocks] : {std::tuple<int64_t, int64_t, int64_t>{1, 1000, 4},
                                            {8, 70, 4},
                                            {9, 513, 8},
@@ -124,7 +149,7 @@ TEST(FewQueries, SymbolsAreNumbersOfTheLaunch) {
                                            {3, 0, 4},
                                            {0, 9, 0}}) {
     const std::vector<int64_t> symbols{most, keys};
-    EXPECT_EQ(*call.blocks().evaluate(symbols), blocks);
+    EXPECT_EQ(*call.blocks().evaluate(symbols), 2 * blocks);
     Form form{.batch = 2, .heads = 4, .groups = 2, .queries = most, .keys = keys, .dtype = MORTISE_F16};
     form.scale = call.scale, form.split = Split::Keys;
     std::vector<std::vector<std::byte>> memory;

@@ -26,7 +26,7 @@ struct Form {
   Dims maskDims = {}; // empty: those of the scores
   double scale = 0.25;
   Layout layout = Layout::Dense, resultLayout = Layout::Dense;
-  unsigned subgroups = 0; // 0: as chosen
+  unsigned subgroups = 0, cluster = 0; // 0: as chosen
   std::optional<Split> split = std::nullopt;
   std::optional<bool> readsAhead = std::nullopt;
 
@@ -142,11 +142,13 @@ public:
     std::fill_n(to, bytes, std::byte(0xa5));
     const MortiseNode &node = *builder.view().nodes[0];
     EXPECT_TRUE(supportsAttention(node, Emulator::shared().target()).yes);
-    AttentionCall call = attentionCall(node, views, place.view, {});
+    AttentionCall call = attentionCall(node, views, place.view, {}, Emulator::shared().target());
     if (form.split && call.code.split != *form.split)
-      call.code.split = *form.split, call.code.subgroups = 2;
+      call.code.split = *form.split, call.code.subgroups = 2, call.code.cluster = 1;
     if (form.subgroups)
-      call.code.subgroups = form.subgroups;
+      call.code.subgroups = form.subgroups, call.code.cluster = 1;
+    if (form.cluster)
+      call.code.subgroups = call.code.mostSubgroups(), call.code.cluster = form.cluster;
     call.code.readsAhead = form.readsAhead.value_or(call.code.readsAhead);
     runAttention(call, addresses);
     std::vector<double> found;

@@ -330,7 +330,7 @@ TEST(Attention, ReadsAheadOrNot) {
     V y = b.op("attention", {q, q, q, nullptr}, MORTISE_BF16, {batch, 1, 64, 64}, {{"scale", 1.0}, {"causal", false}});
     b.output(y);
     const std::vector<View> views(3, denseView(*q));
-    return attentionCall(*b.view().nodes[0], views, denseView(*y), {}).code;
+    return attentionCall(*b.view().nodes[0], views, denseView(*y), {}, Emulator::shared().target()).code;
   };
   EXPECT_TRUE(codeOf(264).readsAhead);
   EXPECT_FALSE(codeOf(265).readsAhead);
@@ -381,7 +381,7 @@ TEST(Attention, WhatTheCodeDependsOn) {
     EXPECT_TRUE(supportsAttention(*graph.nodes[0], Emulator::shared().target()).yes);
     const std::vector<View> views = {denseView(*q), denseView(*k), denseView(*v)};
     const std::vector<int64_t> typical{form.queries, form.keys};
-    return attentionCall(*graph.nodes[0], views, denseView(*y), typical).code;
+    return attentionCall(*graph.nodes[0], views, denseView(*y), typical, Emulator::shared().target()).code;
   };
   const AttentionCode code = codeOf({.batch = 64, .queries = 512});
   EXPECT_EQ(code.subgroups, 4U);
@@ -401,7 +401,13 @@ TEST(Attention, WhatTheCodeDependsOn) {
     EXPECT_EQ(few.split, Split::Keys);
     EXPECT_EQ(few.subgroups, 8U);
     EXPECT_NE(few.name(), code.name());
-    EXPECT_EQ(few, codeOf({.batch = 64, .heads = 3, .queries = 15, .keys = 449}, symbolic));
+    EXPECT_EQ(few.cluster, 2U);
+    EXPECT_EQ(codeOf({.heads = 32, .groups = 8, .queries = 1, .keys = 512}, symbolic).cluster, 1U);
+    EXPECT_EQ(codeOf({.heads = 32, .groups = 8, .queries = 1, .keys = 4000}, symbolic).cluster, 8U);
+    EXPECT_EQ(codeOf({.batch = 8, .heads = 32, .groups = 8, .queries = 1, .keys = 4000}, symbolic).cluster, 2U);
+    AttentionCode alone = few; // blocks are many
+    alone.cluster = 1;
+    EXPECT_EQ(alone, codeOf({.batch = 64, .heads = 3, .queries = 15, .keys = 449}, symbolic));
   }
   EXPECT_EQ(codeOf({.queries = 1, .keys = 64}).subgroups, 1U);
   EXPECT_EQ(codeOf({.queries = 1, .keys = 65}).subgroups, 2U);
@@ -424,7 +430,7 @@ TEST(Attention, SymbolsAreNumbersOfTheLaunch) {
   const MortiseGraph &graph = b.view();
   const std::vector<View> views = {denseView(*q), denseView(*k), denseView(*v), denseView(*mask)};
   const std::vector<int64_t> symbols{100};
-  const AttentionCall call = attentionCall(*graph.nodes[0], views, denseView(*y), symbols);
+  const AttentionCall call = attentionCall(*graph.nodes[0], views, denseView(*y), symbols, Emulator::shared().target());
   EXPECT_EQ(call.code.split, Split::Keys); // tiles are few
   EXPECT_EQ(call.code.subgroups, 2U);
   EXPECT_EQ(*call.blocks().evaluate(symbols), 2 * 2 * 13);

@@ -22,33 +22,34 @@ BlockRun &BlockRun::running() {
   return instance;
 }
 
-void BlockRun::run(unsigned threads, Body body, void *argument) {
-  this->body = body, this->argument = argument, count = threads;
-  fibers.resize(std::max<size_t>(fibers.size(), threads));
-  passed.assign(threads, 0), passedNear.assign(threads, 0);
-  ended.assign(threads, false);
-  all = {threads, 0, threads};
+void BlockRun::run(unsigned threads, unsigned blocks, Body body, void *argument) {
+  this->body = body, this->argument = argument, count = threads * blocks, blockThreads = threads;
+  fibers.resize(std::max<size_t>(fibers.size(), count));
+  passed.assign(count, 0), passedNear.assign(count, 0), passedWhole.assign(count, 0);
+  ended.assign(count, false);
+  whole = {count, 0, count};
+  this->blocks.assign(blocks, {threads, 0, threads});
   subgroups.clear();
   copies.clear();
-  for (unsigned first = 0; first < threads; first += subgroup) {
-    const unsigned size = std::min(subgroup, threads - first);
+  for (unsigned first = 0; first < count; first += subgroup) {
+    const unsigned size = std::min(subgroup, count - first);
     subgroups.push_back({size, 0, size});
   }
-  for (unsigned i = 0; i < threads; ++i) {
+  for (unsigned i = 0; i < count; ++i) {
     Fiber &fiber = fibers[i];
-    if (fiber.stack.empty())
-      fiber.stack.resize(stackBytes);
+    if (!fiber.stack)
+      fiber.stack = std::make_unique_for_overwrite<char[]>(stackBytes);
     getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.data();
-    fiber.context.uc_stack.ss_size = fiber.stack.size();
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_size = stackBytes;
     fiber.context.uc_link = &scheduler;
     makecontext(&fiber.context, &BlockRun::start, 0);
   }
-  for (unsigned left = threads; left > 0;) {
+  for (unsigned left = count; left > 0;) {
     bool moved = false;
-    const unsigned first = static_cast<unsigned>(random() % threads);
-    for (unsigned i = 0; i < threads; ++i) {
-      thread = (first + i * stride(threads)) % threads;
+    const unsigned first = static_cast<unsigned>(random() % count);
+    for (unsigned i = 0; i < count; ++i) {
+      thread = (first + i * stride(count)) % count;
       if (ended[thread] || isHeld(thread))
         continue;
       moved = true;
@@ -73,7 +74,7 @@ void BlockRun::start() {
 // Others do not wait for it any more.
 void BlockRun::end(unsigned which) {
   ended[which] = true;
-  for (Meeting *meeting : {&all, &near(which)}) {
+  for (Meeting *meeting : {&whole, &ofBlock(which), &near(which)}) {
     --meeting->live;
     meeting->leave();
   }
@@ -151,9 +152,13 @@ float wrong(float x, double exact, double error) {
   return result;
 }
 
-uint32_t emulatedThread() { return BlockRun::running().thread; }
-uint32_t emulatedBlock() { return BlockRun::running().block; }
+uint32_t emulatedThread() { return BlockRun::running().thread % BlockRun::running().blockThreads; }
+uint32_t emulatedBlock() {
+  const BlockRun &run = BlockRun::running();
+  return run.block + run.thread / run.blockThreads;
+}
 void emulatedBarrier() { BlockRun::running().barrier(); }
+void emulatedClusterBarrier() { BlockRun::running().clusterBarrier(); }
 uint32_t emulatedExchange(uint32_t bits, uint32_t mask) { return BlockRun::running().exchange(bits, mask); }
 // `memory`: the fragments, which become the results.
 void emulatedMultiply(uint32_t dtype, BlockRun::Fragments *memory) {
@@ -216,6 +221,8 @@ void *emulatedFunction(EmulatedCall call) {
     return reinterpret_cast<void *>(&emulatedCopyAside);
   case EmulatedCall::AwaitCopies:
     return reinterpret_cast<void *>(&emulatedAwaitCopies);
+  case EmulatedCall::ClusterBarrier:
+    return reinterpret_cast<void *>(&emulatedClusterBarrier);
   case EmulatedCall::Count:
     break;
   }
@@ -238,7 +245,8 @@ struct Launch {
 };
 } // namespace
 
-void runGrid(void *entry, std::span<const uint64_t> arguments, uint64_t blocks, unsigned threads, bool synchronises) {
+void runGrid(void *entry, std::span<const uint64_t> arguments, uint64_t blocks, unsigned threads, unsigned cluster,
+             bool synchronises) {
   if (arguments.size() > mostEmulatedArguments) {
     std::fprintf(stderr, "emulated kernel: more than %zu arguments\n", mostEmulatedArguments);
     std::abort();
@@ -248,10 +256,11 @@ void runGrid(void *entry, std::span<const uint64_t> arguments, uint64_t blocks, 
   // Fewer are passed faster.
   const BlockRun::Body body = arguments.size() <= 6 ? &Launch::run<6> : &Launch::run<mostEmulatedArguments>;
   BlockRun &run = BlockRun::running();
-  for (uint64_t block = 0; block < blocks; ++block) {
+  run.blockThreads = threads;
+  for (uint64_t block = 0; block < blocks; block += cluster) {
     run.block = static_cast<unsigned>(block);
     if (synchronises)
-      run.run(threads, body, &launch);
+      run.run(threads, cluster, body, &launch);
     else
       for (run.thread = 0; run.thread < threads; ++run.thread)
         body(&launch);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <random>
 #include <span>
 #include <ucontext.h>
@@ -28,11 +29,13 @@ enum class EmulatedCall : uint8_t {
   FlushingFma,
   CopyAside,
   AwaitCopies,
+  ClusterBarrier,
   Count
 };
 void *emulatedFunction(EmulatedCall call);
 
-// The block that runs. One at a time, since the kernels' shared memory is that of their module.
+// The block that runs, or the cluster of blocks. One at a time, since the kernels' shared memory is that of their
+// module.
 class BlockRun {
 public:
   static BlockRun &running();
@@ -42,11 +45,15 @@ public:
     float sums[4];
   };
   unsigned subgroup = 32; // threads that meet in exchanges
-  unsigned thread = 0, block = 0;
+  unsigned thread = 0;    // among those of all blocks that run
+  unsigned block = 0;     // the first of them
+  unsigned blockThreads = 1;
 
-  // Runs `body` for each thread, as fibers. Aborts where threads wait for others that do not come: a GPU would hang.
-  void run(unsigned threads, Body body, void *argument);
-  void barrier() { wait(passed, all); }
+  // Runs `body` for each thread of so many blocks, as fibers. Aborts where threads wait for others that do not come: a
+  // GPU would hang.
+  void run(unsigned threads, unsigned blocks, Body body, void *argument);
+  void barrier() { wait(passed, ofBlock(thread)); }
+  void clusterBarrier() { wait(passedWhole, whole); }
   uint32_t exchange(uint32_t bits, uint32_t mask);
   // This thread's four results of a product of matrices. Each product is rounded to f32; their sum towards 0, as
   // hardware does.
@@ -59,7 +66,7 @@ private:
   static constexpr size_t stackBytes = 256 << 10;
   struct Fiber {
     ucontext_t context;
-    std::vector<char> stack;
+    std::unique_ptr<char[]> stack;
   };
   // Threads that wait for each other: none begins its next step before all have ended this one.
   struct Meeting {
@@ -72,7 +79,11 @@ private:
   static void start();
   static unsigned stride(unsigned threads) { return threads % 7 ? 7 : 1; }
   Meeting &near(unsigned which) { return subgroups[which / subgroup]; }
-  bool isHeld(unsigned which) { return passed[which] > all.step || passedNear[which] > near(which).step; }
+  Meeting &ofBlock(unsigned which) { return blocks[which / blockThreads]; }
+  bool isHeld(unsigned which) {
+    return passed[which] > ofBlock(which).step || passedNear[which] > near(which).step ||
+           passedWhole[which] > whole.step;
+  }
   void wait(std::vector<unsigned> &places, Meeting &meeting);
   void end(unsigned which);
 
@@ -80,10 +91,10 @@ private:
   void *argument = nullptr;
   unsigned count = 0;
   std::vector<Fiber> fibers;
-  std::vector<unsigned> passed, passedNear; // per thread: steps of barriers and of exchanges
+  std::vector<unsigned> passed, passedNear, passedWhole; // per thread: steps of barriers, exchanges, cluster barriers
   std::vector<bool> ended;
-  Meeting all;
-  std::vector<Meeting> subgroups;
+  Meeting whole;
+  std::vector<Meeting> blocks, subgroups;
   std::vector<uint32_t> values;
   std::vector<Fragments> fragments[2];                                               // per thread
   std::map<unsigned, std::vector<std::pair<std::byte *, const std::byte *>>> copies; // likewise
@@ -93,8 +104,10 @@ private:
 
 // Kernels take any number of 8-byte arguments: those that the function does not take are not looked at.
 constexpr size_t mostEmulatedArguments = 128;
-// All blocks of a grid, one after the other. `synchronises`: the kernel has barriers or exchanges, and needs fibers.
-void runGrid(void *entry, std::span<const uint64_t> arguments, uint64_t blocks, unsigned threads, bool synchronises);
+// All blocks of a grid, so many at once and then the next. `synchronises`: the kernel has barriers or exchanges, and
+// needs fibers.
+void runGrid(void *entry, std::span<const uint64_t> arguments, uint64_t blocks, unsigned threads, unsigned cluster,
+             bool synchronises);
 
 // Whether an access since the last call of this function was not aligned as its instruction says.
 bool takeMisaligned();

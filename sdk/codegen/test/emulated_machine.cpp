@@ -48,6 +48,27 @@ void EmulatedMachine::barrier(Code &c) const {
   call(c, EmulatedCall::Barrier, {}, {});
 }
 
+Value EmulatedMachine::sharedArray(Code &c, mlir::ModuleOp module, const std::string &name, Type type,
+                                   size_t count) const {
+  Value all = SimtMachine::sharedArray(c, module, name, type, count * blocks);
+  if (blocks == 1)
+    return all;
+  ofFirst[all] = {all, count * bytesOf(type)};
+  Value number = c.two<mlir::arith::RemUIOp>(block(c), c.integer(c.b.getI32Type(), blocks)),
+        mine = ofBlock(c, all, number);
+  ofFirst[mine] = ofFirst[all];
+  return mine;
+}
+Value EmulatedMachine::ofBlock(Code &c, Value array, Value number) const {
+  const auto &[first, bytes] = ofFirst.at(array);
+  Value distance = c.mulI(c.resizeInt(number, c.b.getI64Type(), false), c.i64(static_cast<int64_t>(bytes)));
+  return LLVM::GEPOp::create(c.b, c.loc, first.getType(), c.b.getI8Type(), first, mlir::ValueRange{distance});
+}
+void EmulatedMachine::clusterBarrier(Code &c) const {
+  synchronises = true;
+  call(c, EmulatedCall::ClusterBarrier, {}, {});
+}
+
 Value EmulatedMachine::exchange(Code &c, Value bits, unsigned mask) const {
   synchronises = true;
   return call(c, EmulatedCall::Exchange, c.b.getI32Type(), {bits, c.integer(c.b.getI32Type(), mask)});

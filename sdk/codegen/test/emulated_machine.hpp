@@ -22,12 +22,17 @@ class EmulatedMachine final : public SimtMachine {
 public:
   EmulatedMachine(unsigned subgroup, EmulatedCallee callee) : size(subgroup), callee(std::move(callee)) {}
   mutable bool synchronises = false; // some kernel has barriers or exchanges
-  void makeKernel(mlir::LLVM::LLVMFuncOp, unsigned, unsigned) const override {}
+  void makeKernel(mlir::LLVM::LLVMFuncOp, unsigned, unsigned, unsigned cluster) const override { blocks = cluster; }
   mlir::Value thread(Code &c) const override;
   mlir::Value block(Code &c) const override;
   void barrier(Code &c) const override;
   mlir::Value exchange(Code &c, mlir::Value bits, unsigned mask) const override;
   unsigned sharedSpace() const override { return 0; }
+  // One array has the memory of all blocks of a cluster.
+  mlir::Value sharedArray(Code &c, mlir::ModuleOp module, const std::string &name, mlir::Type type,
+                          size_t count) const override;
+  mlir::Value ofBlock(Code &c, mlir::Value array, mlir::Value number) const override;
+  void clusterBarrier(Code &c) const override;
   unsigned subgroup() const override { return size; }
   bool copiesAside() const override { return size == 32; } // as NVIDIA's GPUs do, and AMD's do not
   void copyAside(Code &c, mlir::Value to, mlir::Value from) const override;
@@ -44,7 +49,11 @@ public:
 private:
   const unsigned size;
   const EmulatedCallee callee;
-  mutable mlir::Value memory; // of the function at hand
+  // Of the function at hand: memory on a thread's stack, the blocks of a cluster, and per shared array that of the
+  // first block and its bytes.
+  mutable mlir::Value memory;
+  mutable unsigned blocks = 1;
+  mutable llvm::DenseMap<mlir::Value, std::pair<mlir::Value, size_t>> ofFirst;
 };
 
 // As wrong as instructions may be.

@@ -40,7 +40,8 @@ struct Emulator::Impl {
   size_t serial = 0;
 
   Impl(unsigned subgroup, bool flushes)
-      : target{"", "", "", subgroup, 1024, 1, deviceThreads, sharedBytes, /*matrices=*/true, {}}, flushes(flushes) {}
+      : target{"", "", "", subgroup, 1024, 1, deviceThreads, sharedBytes, /*matrices=*/true, /*cluster=*/8, {}},
+        flushes(flushes) {}
 
   // The function that `emit` makes of a machine, a module, instructions and a name.
   template <typename Emit> Result<void *> make(Emit emit, bool &synchronises) {
@@ -66,7 +67,7 @@ struct Emulator::Impl {
 
   Result<EmulatedFunction::Kernel> compile(const AttentionCode &code, unsigned alignment) {
     EmulatedFunction::Kernel kernel;
-    kernel.threads = code.subgroups * target.subgroup;
+    kernel.threads = code.subgroups * target.subgroup, kernel.cluster = code.cluster;
     auto made =
         make([&](const EmulatedMachine &machine, mlir::ModuleOp module, const Instructions &instructions,
                  const std::string &name) { emitAttention(code, machine, instructions, name, alignment, module); },
@@ -242,7 +243,7 @@ static void runKernel(const EmulatedFunction::Kernel &kernel, bool aligned, int6
                       std::span<const uint64_t> arguments) {
   BlockRun::running().subgroup = subgroupSize;
   runGrid(aligned ? kernel.alignedEntry : kernel.entry, arguments, static_cast<uint64_t>(blocks), kernel.threads,
-          kernel.synchronises);
+          kernel.cluster, kernel.synchronises);
 }
 
 void runAttention(const AttentionCall &call, std::span<std::byte *const> addresses, std::span<const int64_t> symbols) {

@@ -14,7 +14,7 @@ struct EmulatedFunction {
   struct Kernel {
     void *entry = nullptr, *alignedEntry = nullptr; // the same where the alignment of addresses makes no difference
     Dim blocks = 1;
-    unsigned threads = 1;
+    unsigned threads = 1, cluster = 1;
     bool synchronises = false; // needs fibers
   };
   std::vector<Kernel> kernels;

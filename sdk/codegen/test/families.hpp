@@ -6,10 +6,12 @@
 
 namespace mortise::codegen::test {
 
+inline const std::vector<int32_t> floats = {MORTISE_F32, MORTISE_BF16, MORTISE_F16};
+
 struct Family {
   const char *name;
   void (*make)(TestGraph &b, int32_t dtype, int64_t rows, int64_t length);
-  std::vector<int32_t> dtypes = {MORTISE_F32, MORTISE_BF16, MORTISE_F16};
+  std::vector<int32_t> dtypes = floats;
   std::vector<std::pair<int64_t, int64_t>> shapes = {{64, 4096}, {3, 37}, {5, 40000}};
 };
 
@@ -86,24 +88,25 @@ inline void functions(TestGraph &b, int32_t dtype, int64_t rows, int64_t length)
   b.output(b.op("pow", {i, i}, MORTISE_I32, {rows, length}));
 }
 
-inline const std::vector<Family> families = {{"pointwise", pointwise},
-                                             {"softmax", softmax},
-                                             {"columns", columns},
-                                             {"largest", largest},
-                                             {"transposed", transposed},
-                                             {"product",
-                                              product,
-                                              {MORTISE_F32, MORTISE_BF16, MORTISE_F16, MORTISE_F64},
-                                              {{64, 100}, {9, 37}, {2048, 64}, {1, 300}}},
-                                             {"sine", sine},
-                                             {"norm", norm},
-                                             {"long rows", softmax, {MORTISE_F32, MORTISE_BF16}, {{3, 24000}}},
-                                             {"scan", scan},
-                                             {"gather", gather},
-                                             {"update", update},
-                                             {"convolution", convolution},
-                                             {"pool", pool},
-                                             {"functions", functions, {MORTISE_F32, MORTISE_F64}, {{3, 37}}}};
+// Batch and length: a judge computes each element's sum of products one by one.
+inline const std::vector<std::pair<int64_t, int64_t>> images = {{16, 512}, {3, 37}, {2, 5000}};
+inline const std::vector<Family> families = {
+    {"pointwise", pointwise},
+    {"softmax", softmax},
+    {"columns", columns},
+    {"largest", largest},
+    {"transposed", transposed},
+    {"product", product, {MORTISE_F32, MORTISE_BF16, MORTISE_F16, MORTISE_F64}, {{64, 100}, {9, 37}, {1, 300}}},
+    {"large product", product, {MORTISE_F32, MORTISE_BF16}, {{2048, 20}}},
+    {"sine", sine},
+    {"norm", norm},
+    {"long rows", softmax, {MORTISE_F32, MORTISE_BF16}, {{3, 24000}}},
+    {"scan", scan},
+    {"gather", gather},
+    {"update", update},
+    {"convolution", convolution, floats, images},
+    {"pool", pool, floats, images},
+    {"functions", functions, {MORTISE_F32, MORTISE_F64}, {{3, 37}}}};
 
 // Calls `use` with a name and a graph for each family, element type and shape.
 template <typename Use> void forEachGraph(Use use) {

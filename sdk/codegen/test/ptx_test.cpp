@@ -246,8 +246,12 @@ TEST_P(PtxTest, AttentionsAreProductsOfMatrices) {
                                     {MORTISE_BF16, 8, 8, Mask::Adds, false, 1},
                                     {MORTISE_BF16, 64, 64, Mask::Hides, false, 8, Split::Keys},
                                     {MORTISE_BF16, 128, 128, Mask::Hides, false, 8, Split::Keys},
+                                    {MORTISE_BF16, 64, 64, Mask::Hides, false, 8, Split::Keys, true, 2},
+                                    {MORTISE_F16, 128, 128, Mask::Adds, true, 8, Split::Keys, true, 8},
                                     {MORTISE_F16, 128, 128, Mask::Adds, true, 4, Split::Keys},
                                     {MORTISE_F16, 24, 40, Mask::None, true, 1, Split::Keys}}) {
+    if (code.cluster > target->cluster)
+      continue;
     const auto function = (*compiler)->compile(code);
     if (GetParam().first < 8) {
       ASSERT_FALSE(function);
@@ -267,6 +271,9 @@ TEST_P(PtxTest, AttentionsAreProductsOfMatrices) {
       EXPECT_EQ(text->find(overlaps ? "ld.global.v4" : "ld.global.nc.v4") != std::string::npos,
                 text != &(*function)->code);
       EXPECT_EQ(text->find("griddepcontrol.wait") != std::string::npos, overlaps);
+      EXPECT_EQ(text->find(".reqnctapercluster " + std::to_string(code.cluster)) != std::string::npos,
+                code.cluster > 1);
+      EXPECT_EQ(text->find("ld.shared::cluster.") != std::string::npos, code.cluster > 1) << *text;
       if (overlaps)
         EXPECT_EQ(text->find("ld.global.nc"), std::string::npos) << *text;
     }

@@ -160,6 +160,7 @@ TEST(SimtSaved, AttentionsAreKeptByTheirCode) {
   differs([](AttentionCode &c) { c.subgroups = 2; });
   differs([](AttentionCode &c) { c.split = AttentionCode::Split::Keys; });
   differs([](AttentionCode &c) { c.split = AttentionCode::Split::Keys, c.subgroups = 2; });
+  differs([](AttentionCode &c) { c.split = AttentionCode::Split::Keys, c.cluster = 4; });
   differs([](AttentionCode &c) { c.readsAhead = false; });
 }
 

@@ -120,7 +120,7 @@ public:
     for (V value : outputs)
       ++const_cast<MortiseValue *>(value)->use_count;
     graph = {sizeof(MortiseGraph)};
-    graph.name = "test", graph.opset = 1;
+    graph.name = "test", graph.opset = MORTISE_OPSET;
     graph.nodes = nodes.data(), graph.node_count = nodes.size();
     graph.values = values.data(), graph.value_count = values.size();
     graph.inputs = inputs.data(), graph.input_count = inputs.size();

@@ -67,7 +67,7 @@ void AttentionKernel::emit(StringRef name) {
   b.setInsertionPointToEnd(module.getBody());
   auto function = LLVM::LLVMFuncOp::create(b, c.loc, name,
                                            LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), types));
-  machine.makeKernel(function, threads, /*resident=*/0);
+  machine.makeKernel(function, threads, /*resident=*/0, code.cluster);
   start = function.addEntryBlock(b);
   b.setInsertionPointToStart(start);
   enter(name);

@@ -2,7 +2,8 @@
 // For few queries, as of a decode step, or few tiles of them. A block has a head of k and v, and 16 rows: row r belongs
 // to query r % Q of head r / Q among those that share the head of k and v. Its subgroups share out the keys, 64 at a
 // time: each goes through its own tiles without a look at the others, and at the end their sums meet in the block's
-// memory.
+// memory. Where there are many keys, several blocks, a cluster, share them out in the same way, and read each other's
+// memory in the end.
 //
 // Nothing else goes through that memory, since each element of k and v is needed by one thread alone. A product of
 // matrices does not care which of its terms is which, nor which column: a thread takes those that lie side by side.
@@ -47,18 +48,43 @@ private:
   Values pairsOfAll(ArrayRef<Value> words);
   // Both k and v are read ahead of a look at the next tile's mask, where there are registers for that.
   bool isWholeAhead() const { return shape.tiles == passTiles; }
+  int64_t keysTogether() const { return int64_t(code.cluster) * code.subgroups * keysAtOnce; } // that all have at once
   State tile(Value first, State state);
-  Value inMemory(Value array, Value word) { return LLVM::LoadOp::create(b, c.loc, b.getF32Type(), place(array, word)); }
+
+  struct Found { // arrays in the block's memory: per row, as Total has it, and sums of weighted values
+    Value largest, weights, see, sums;
+  };
+  struct Total {
+    PerRow largest, weights; // score, and sum of weights
+    PerRow see;              // i32, not 0 where a key is seen; null where there is no mask
+  };
+  struct Together {
+    Total total;
+    std::array<Values, 2> factors; // per row, of what each has found
+  };
+  void storeTotal(const Found &found, const Total &total, Value first);
+  Together together(const Found &found, unsigned count, llvm::function_ref<Value(Value, unsigned, Value)> at);
+  Value sumOf(const Together &all, unsigned j, llvm::function_ref<Value(unsigned)> at);
+  void storeResult(const Together &all, Value tile, unsigned j, Value sum);
+  Value rowInTile(unsigned row) { return add(group, row * 8); }
+  // The place of number j of a tile, in an array of so many threads' sums; of thread `lane`.
+  Value sumIn(unsigned threads, Value tile, unsigned j) {
+    return c.addI(lane, c.mulI(add(c.mulI(tile, number(4)), j), number(threads)));
+  }
 
   Value lane;                      // of a thread in its subgroup
   Values keysOfTile, valuesOfTile; // words in registers, as they have been read
   Value fragments;                 // of the queries, in the block's memory
-  // There, of all subgroups: per row the largest score, the total, and whether it sees a key; sums.
-  Value allLargest, allTotals, allSee, allSums;
+  Found ofSubgroups, ofBlock;      // of all subgroups of the block, and of the block
+  Value blockOfCluster;            // its number
 };
 
 // Blocks of a head of k and v lie side by side.
 void SplitKeys::findRows(Value block) {
+  if (code.cluster > 1) {
+    blockOfCluster = c.andI(block, number(code.cluster - 1));
+    block = shifted(block, llvm::Log2_32(code.cluster), false);
+  }
   Value queries = number32(AttentionNumber::Queries), heads = number32(AttentionNumber::HeadsPerKey);
   Value all = c.mulI(heads, queries);
   Value blocks = c.two<arith::DivUIOp>(add(all, AttentionCode::tileRows - 1), number(AttentionCode::tileRows));
@@ -79,13 +105,19 @@ void SplitKeys::findRows(Value block) {
 }
 
 void SplitKeys::prepareMemory(const std::string &prefix) {
-  const size_t count = size_t(code.subgroups) * AttentionCode::tileRows;
-  const auto array = [&](const char *name, size_t words) {
-    return sharedArray(module, c, machine, prefix + name, b.getI32Type(), words);
+  const auto array = [&](const std::string &name, size_t words) {
+    return machine.sharedArray(c, module, prefix + name, b.getI32Type(), words);
   };
   fragments = array("_queries", size_t(shape.depthSteps) * 4 * machine.subgroup());
-  allLargest = array("_largest", count), allTotals = array("_totals", count), allSee = array("_see", count);
-  allSums = array("_sums", size_t(passTiles) * 4 * threads);
+  const auto found = [&](const std::string &whose, size_t rows, size_t sums) {
+    Found made{array(whose + "_largest", rows), array(whose + "_weights", rows), {}, array(whose + "_sums", sums)};
+    if (code.mask != AttentionCode::Mask::None)
+      made.see = array(whose + "_see", rows);
+    return made;
+  };
+  ofSubgroups = found("_subgroups", size_t(code.subgroups) * AttentionCode::tileRows, size_t(passTiles) * 4 * threads);
+  if (code.cluster > 1)
+    ofBlock = found("_block", AttentionCode::tileRows, size_t(shape.tiles) * 4 * machine.subgroup());
 }
 
 // ---- What is read
@@ -177,7 +209,8 @@ Value SplitKeys::elementOf(Value row, unsigned tile, unsigned odd) {
 
 AttentionKernel::State SplitKeys::allTiles(State state) {
   const SmallVector<Values> all = readQueries();
-  Value first = c.mulI(subgroup, number(keysAtOnce));
+  Value part = code.cluster > 1 ? c.addI(c.mulI(blockOfCluster, number(code.subgroups)), subgroup) : subgroup;
+  Value first = c.mulI(part, number(keysAtOnce));
   if (code.mask == AttentionCode::Mask::Hides)
     state.ahead = choose(
         c.compareI(I::sgt, keys, number(0)), b.getI32Type(), [&] { return Values{seenOf(first)}; },
@@ -189,7 +222,7 @@ AttentionKernel::State SplitKeys::allTiles(State state) {
           place(fragments, c.mulI(add(lane, static_cast<int64_t>(step) * machine.subgroup()), number(4))), vectorBytes);
   });
   machine.barrier(c);
-  return state.like(forEach(first, end(), number(int64_t(code.subgroups) * keysAtOnce), state.list(),
+  return state.like(forEach(first, end(), number(keysTogether()), state.list(),
                             [&](Value at, ValueRange before) { return tile(at, state.like(before)).list(); }));
 }
 
@@ -208,7 +241,7 @@ AttentionKernel::State SplitKeys::tile(Value first, State state) {
   if (hides) {
     const SmallVector<Type> types(ofKeys + (isWholeAhead() ? size_t(keySteps) * 2 * shape.tiles : 0), b.getI32Type());
     words = choose(is, types, readAll, [&] { return Values(types.size(), number(0)); });
-    state.ahead[0] = seenOf(add(first, int64_t(code.subgroups) * keysAtOnce)); // behind the end of no effect
+    state.ahead[0] = seenOf(add(first, keysTogether())); // behind the end of no effect
   } else {
     words = readAll();
   }
@@ -217,64 +250,124 @@ AttentionKernel::State SplitKeys::tile(Value first, State state) {
   return attendIf(is, first, seen, state);
 }
 
-// Sums of all subgroups are scaled to the largest score of all, and added in the order of the keys' first tiles. Each
-// subgroup adds, and stores, some of the tiles.
+// What has been found of some keys is scaled to the largest score of all, and added in the order of the keys' first
+// tiles: in each block what its subgroups have found, then in the cluster what its blocks have. Each subgroup adds, and
+// stores, some of the tiles.
 void SplitKeys::store(const State &state) {
   const bool hasMask = code.mask != AttentionCode::Mask::None;
-  Type i32 = b.getI32Type();
-  const auto indexOf = [&](unsigned row) { return add(group, row * 8); };
+  Total mine{state.largest, {}, {}};
   for (unsigned row = 0; row < 2; ++row) {
-    Value total = acrossQuadF(state.totals[row], [&](Value x, Value y) { return c.add(x, y); }), sees;
+    mine.weights[row] = acrossQuadF(state.totals[row], [&](Value x, Value y) { return c.add(x, y); });
     if (hasMask)
-      sees = acrossQuad(c.resizeInt(state.sees[row], i32, false), [&](Value x, Value y) { return c.orI(x, y); });
-    onlyIf(c.compareI(I::eq, pair, number(0)), [&] {
-      Value at = c.addI(c.mulI(subgroup, number(AttentionCode::tileRows)), indexOf(row));
-      LLVM::StoreOp::create(b, c.loc, state.largest[row], place(allLargest, at));
-      LLVM::StoreOp::create(b, c.loc, total, place(allTotals, at));
-      if (hasMask)
-        LLVM::StoreOp::create(b, c.loc, sees, place(allSee, at));
-    });
+      mine.see[row] = acrossQuad(c.resizeInt(state.sees[row], b.getI32Type(), false),
+                                 [&](Value x, Value y) { return c.orI(x, y); });
   }
-  std::array<Values, 2> factors; // of each subgroup
-  PerRow scales, sees;
+  storeTotal(ofSubgroups, mine, c.mulI(subgroup, number(AttentionCode::tileRows)));
+  Together all;
   for (unsigned pass = 0; pass < shape.tiles; pass += passTiles) {
     if (pass > 0)
       machine.barrier(c); // all have read the sums before
     for (unsigned i = 0; i < passTiles * 4; ++i)
       LLVM::StoreOp::create(b, c.loc, state.sums[size_t(pass) * 4 + i],
-                            place(allSums, add(thread, int64_t(i) * threads)));
+                            place(ofSubgroups.sums, add(thread, int64_t(i) * threads)));
     machine.barrier(c);
-    for (unsigned row = 0; pass == 0 && row < 2; ++row) {
-      const auto at = [&](unsigned which) { return add(indexOf(row), int64_t(which) * AttentionCode::tileRows); };
-      Value largest = inMemory(allLargest, at(0)), total = float32(0), any = number(0);
-      for (unsigned which = 1; which < code.subgroups; ++which)
-        largest = larger(largest, inMemory(allLargest, at(which)));
-      for (unsigned which = 0; which < code.subgroups; ++which) {
-        Value distance = c.sub(inMemory(allLargest, at(which)), largest); // NaN where all are -inf, as the result is
-        factors[row].push_back(exp2(c.mul(distance, log2e)));
-        total = c.fma(inMemory(allTotals, at(which)), factors[row].back(), total);
-        if (hasMask)
-          any = c.orI(any, LLVM::LoadOp::create(b, c.loc, i32, place(allSee, at(which))));
-      }
-      scales[row] = c.div(float32(1), total);
-      sees[row] = hasMask ? c.compareI(I::ne, any, number(0)) : c.compareI(I::sgt, keys, number(0));
-    }
-    for (unsigned i = 0; i < passTiles * 4; i += code.subgroups * 4)
+    if (pass == 0)
+      all = together(ofSubgroups, code.subgroups, [&](Value array, unsigned which, Value row) {
+        return place(array, add(row, int64_t(which) * AttentionCode::tileRows));
+      });
+    for (unsigned i = 0; i < passTiles; i += code.subgroups)
       for (unsigned j = 0; j < 4; ++j) {
-        const unsigned row = rowIndex(j);
-        Value tile = add(subgroup, i / 4), sum = float32(0);
-        Value at = c.addI(lane, c.mulI(add(c.mulI(tile, number(4)), j), number(threads)));
-        for (unsigned which = 0; which < code.subgroups; ++which)
-          sum = c.fma(inMemory(allSums, add(at, int64_t(which) * machine.subgroup())), factors[row][which], sum);
-        Value column = columnOf(add(tile, pass), j % 2), isInside = rows[row].isInside;
-        if (code.width % passColumns)
-          isInside = c.andI(isInside, c.compareI(I::slt, column, number(code.width)));
-        onlyIf(isInside, [&] {
-          Value to = moved(rowOf(resultOf(rows[row].head), rows[row].query), wide(shifted(column, 1, true)));
-          LLVM::StoreOp::create(b, c.loc, resultBits(sum, scales[row], sees[row]), to, 2);
+        Value tile = add(subgroup, i), first = sumIn(threads, tile, j);
+        Value sum = sumOf(all, j, [&](unsigned which) {
+          return place(ofSubgroups.sums, add(first, int64_t(which) * machine.subgroup()));
         });
+        if (code.cluster == 1)
+          storeResult(all, add(tile, pass), j, sum);
+        else
+          LLVM::StoreOp::create(b, c.loc, sum, place(ofBlock.sums, sumIn(machine.subgroup(), add(tile, pass), j)));
       }
   }
+  if (code.cluster == 1)
+    return;
+  onlyIf(c.compareI(I::eq, subgroup, number(0)), [&] { storeTotal(ofBlock, all.total, number(0)); });
+  machine.clusterBarrier(c);
+  onlyIf(c.compareI(I::eq, c.andI(subgroup, number(code.cluster - 1)), blockOfCluster), [&] {
+    const auto of = [&](unsigned which, Value array) { return machine.ofBlock(c, array, number(which)); };
+    all = together(ofBlock, code.cluster,
+                   [&](Value array, unsigned which, Value row) { return place(of(which, array), row); });
+    for (unsigned pass = 0; pass < shape.tiles; pass += passTiles)
+      for (unsigned j = 0; j < 4; ++j) {
+        Value tile = add(subgroup, pass), at = sumIn(machine.subgroup(), tile, j);
+        storeResult(all, tile, j, sumOf(all, j, [&](unsigned which) { return place(of(which, ofBlock.sums), at); }));
+      }
+  });
+  machine.clusterBarrier(c); // all have read the memory of this block
+}
+
+// `first`: the place of row 0. A quad has the same rows.
+void SplitKeys::storeTotal(const Found &found, const Total &total, Value first) {
+  onlyIf(c.compareI(I::eq, pair, number(0)), [&] {
+    for (unsigned row = 0; row < 2; ++row) {
+      Value at = c.addI(first, rowInTile(row));
+      LLVM::StoreOp::create(b, c.loc, total.largest[row], place(found.largest, at));
+      LLVM::StoreOp::create(b, c.loc, total.weights[row], place(found.weights, at));
+      if (total.see[row])
+        LLVM::StoreOp::create(b, c.loc, total.see[row], place(found.see, at));
+    }
+  });
+}
+
+// `at`: the address, among so many in an array of `found`, of what one of them has of a row.
+SplitKeys::Together SplitKeys::together(const Found &found, unsigned count,
+                                        llvm::function_ref<Value(Value, unsigned, Value)> at) {
+  const double none = -std::numeric_limits<double>::infinity();
+  Together all;
+  for (unsigned row = 0; row < 2; ++row) {
+    const auto of = [&](Value array, unsigned which, Type type) -> Value {
+      return LLVM::LoadOp::create(b, c.loc, type, at(array, which, rowInTile(row)));
+    };
+    SmallVector<Value> largest;
+    for (unsigned which = 0; which < count; ++which)
+      largest.push_back(of(found.largest, which, b.getF32Type()));
+    Value &most = all.total.largest[row], &weights = all.total.weights[row], &see = all.total.see[row];
+    most = largest[0], weights = float32(0);
+    for (Value other : ArrayRef(largest).drop_front())
+      most = larger(most, other);
+    // Where there is no score but -inf, nothing has a weight: 0, and NaN in the end, since 1 / 0 is a factor of it.
+    Value base = c.select(c.compare(arith::CmpFPredicate::OEQ, most, none), float32(0), most);
+    for (unsigned which = 0; which < count; ++which) {
+      Value factor = exp2(c.mul(c.sub(largest[which], base), log2e));
+      all.factors[row].push_back(factor);
+      weights = c.fma(of(found.weights, which, b.getF32Type()), factor, weights);
+      if (found.see) {
+        Value sees = of(found.see, which, b.getI32Type());
+        see = see ? c.orI(see, sees) : sees;
+      }
+    }
+  }
+  return all;
+}
+
+// Of a tile and number j of the four that a thread has of it.
+Value SplitKeys::sumOf(const Together &all, unsigned j, llvm::function_ref<Value(unsigned)> at) {
+  Value sum = float32(0);
+  for (const auto &[which, factor] : llvm::enumerate(all.factors[rowIndex(j)]))
+    sum = c.fma(LLVM::LoadOp::create(b, c.loc, b.getF32Type(), at(static_cast<unsigned>(which))), factor, sum);
+  return sum;
+}
+
+void SplitKeys::storeResult(const Together &all, Value tile, unsigned j, Value sum) {
+  const unsigned row = rowIndex(j);
+  Value see = all.total.see[row];
+  Value sees = see ? c.compareI(I::ne, see, number(0)) : c.compareI(I::sgt, keys, number(0));
+  Value column = columnOf(tile, j % 2), isInside = rows[row].isInside;
+  if (code.width % passColumns)
+    isInside = c.andI(isInside, c.compareI(I::slt, column, number(code.width)));
+  Value scale = c.div(float32(1), all.total.weights[row]);
+  onlyIf(isInside, [&] {
+    Value to = moved(rowOf(resultOf(rows[row].head), rows[row].query), wide(shifted(column, 1, true)));
+    LLVM::StoreOp::create(b, c.loc, resultBits(sum, scale, sees), to, 2);
+  });
 }
 
 } // namespace

@@ -90,11 +90,11 @@ void SplitQueries::findRows(Value block) {
 
 void SplitQueries::prepareMemory(const std::string &prefix) {
   Type i32 = b.getI32Type();
-  sharedKeys = sharedArray(module, c, machine, prefix + "_keys", i32, size_t(keysAtOnce) * keyStride);
-  sharedValues = sharedArray(module, c, machine, prefix + "_values", i32, size_t(keysAtOnce) / 2 * valueStride);
-  notFinite = sharedArray(module, c, machine, prefix + "_not_finite", i32, 1);
+  sharedKeys = machine.sharedArray(c, module, prefix + "_keys", i32, size_t(keysAtOnce) * keyStride);
+  sharedValues = machine.sharedArray(c, module, prefix + "_values", i32, size_t(keysAtOnce) / 2 * valueStride);
+  notFinite = machine.sharedArray(c, module, prefix + "_not_finite", i32, 1);
   if (hides())
-    sharedSeen = sharedArray(module, c, machine, prefix + "_seen", i32, size_t(2) * code.subgroups);
+    sharedSeen = machine.sharedArray(c, module, prefix + "_seen", i32, size_t(2) * code.subgroups);
   onlyIf(c.compareI(I::eq, thread, number(0)),
          [&] { LLVM::StoreOp::create(b, c.loc, number(-1), notFinite); }); // a barrier follows
 }

@@ -24,7 +24,8 @@ class AmdMachine final : public SimtMachine {
 public:
   explicit AmdMachine(unsigned wave, bool hasRowMasks) : wave(wave), hasRowMasks(hasRowMasks) {}
 
-  void makeKernel(LLVM::LLVMFuncOp function, unsigned threads, unsigned /*resident*/) const override {
+  void makeKernel(LLVM::LLVMFuncOp function, unsigned threads, unsigned /*resident*/,
+                  unsigned /*cluster*/) const override {
     OpBuilder b(function.getContext());
     const auto pair = [&](StringRef name, const std::string &value) -> Attribute {
       return b.getStrArrayAttr({name, value});

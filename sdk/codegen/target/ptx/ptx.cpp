@@ -31,12 +31,14 @@ public:
 class PtxMachine final : public SimtMachine {
 public:
   explicit PtxMachine(const std::string &chip) : capability(std::stoi(chip.substr(std::strlen("sm_")))) {}
-  void makeKernel(LLVM::LLVMFuncOp function, unsigned threads, unsigned resident) const override {
+  void makeKernel(LLVM::LLVMFuncOp function, unsigned threads, unsigned resident, unsigned cluster) const override {
     OpBuilder b(function.getContext());
     function.setCConv(LLVM::cconv::CConv::PTX_Kernel);
     SmallVector<Attribute> attributes{b.getStrArrayAttr({"nvvm.reqntid", std::to_string(threads)})};
     if (resident)
       attributes.push_back(b.getStrArrayAttr({"nvvm.minctasm", std::to_string(resident)}));
+    if (cluster > 1)
+      attributes.push_back(b.getStrArrayAttr({"nvvm.cluster_dim", std::to_string(cluster)}));
     function.setPassthroughAttr(b.getArrayAttr(attributes));
   }
   Value thread(Code &c) const override { return call(c, "llvm.nvvm.read.ptx.sreg.tid.x", c.b.getI32Type(), {}); }
@@ -53,6 +55,13 @@ public:
     return call(c, "llvm.nvvm.vote.any.sync", c.b.getI1Type(), {c.integer(c.b.getI32Type(), -1), condition});
   }
   unsigned sharedSpace() const override { return 3; }
+  Value ofBlock(Code &c, Value array, Value number) const override {
+    return call(c, "llvm.nvvm.mapa.shared.cluster", LLVM::LLVMPointerType::get(c.b.getContext(), 7), {array, number});
+  }
+  void clusterBarrier(Code &c) const override {
+    for (const char *name : {"llvm.nvvm.barrier.cluster.arrive.aligned", "llvm.nvvm.barrier.cluster.wait.aligned"})
+      LLVM::CallIntrinsicOp::create(c.b, c.loc, c.b.getStringAttr(name), ValueRange());
+  }
   unsigned subgroup() const override { return 32; }
   bool launchesRows() const override { return true; }
   bool hasCacheHints() const { return capability >= 89; } // in the version of PTX that it has, below
@@ -207,6 +216,8 @@ Result<SimtTarget> SimtTarget::cuda(int major, int minor, unsigned compileThread
     if (capability >= least)
       target.chip = chip, target.features = version, target.sharedBytes = sharedBytes;
   target.matrices = capability >= 80; // mma.sync for bf16
+  if (capability >= 90)
+    target.cluster = 8; // that every such GPU has
   if (target.chip.empty())
     return Error{MORTISE_UNSUPPORTED, "expected a GPU of compute capability 7.5 or newer, found " +
                                           std::to_string(major) + "." + std::to_string(minor)};

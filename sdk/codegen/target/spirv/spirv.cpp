@@ -21,7 +21,7 @@ constexpr unsigned mostThreads = 1024;
 class SpirvMachine final : public SimtMachine {
 public:
   explicit SpirvMachine(unsigned threads) : threads(threads) {}
-  void makeKernel(LLVM::LLVMFuncOp, unsigned, unsigned) const override {}
+  void makeKernel(LLVM::LLVMFuncOp, unsigned, unsigned, unsigned) const override {}
   Value thread(Code &c) const override { return call(c, threadIntrinsic, {}); }
   Value block(Code &c) const override { return call(c, blockIntrinsic, {}); }
   void barrier(Code &c) const override {

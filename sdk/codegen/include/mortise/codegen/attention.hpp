@@ -26,6 +26,9 @@ struct AttentionCode {
   Split split = Split::Queries;
   // Split::Queries: the next tile is read while this one is computed. Without, more blocks fit a multiprocessor.
   bool readsAhead = true;
+  // Split::Keys: blocks that share out the keys of the same rows, 1, 2, 4 .. SimtTarget::cluster. Several only where
+  // each has mostSubgroups.
+  unsigned cluster = 1;
   auto operator<=>(const AttentionCode &) const = default;
   unsigned tileKeys() const { return split == Split::Keys && std::max(depth, width) > 64 ? 32 : 64; } // at once
   unsigned mostSubgroups() const { return split == Split::Keys ? 8 : 4; }
@@ -73,8 +76,9 @@ Support supportsAttention(const MortiseNode &node, const SimtTarget &target);
 bool suitsAttention(const View &view);
 
 // For a node that is supported. `operands`: those that there are. `typical`: values of the symbols, which decide what
-// the subgroups of a block share out, and how many it has. The code is right for all values.
+// the subgroups of a block share out, how many it has, and how many blocks share the keys of a row. The code is right
+// for all values.
 AttentionCall attentionCall(const MortiseNode &node, std::span<const View> operands, const View &result,
-                            std::span<const int64_t> typical);
+                            std::span<const int64_t> typical, const SimtTarget &target);
 
 } // namespace mortise::codegen
