@@ -31,9 +31,9 @@ def make(name: str, arguments: list[str]) -> dict:
     """Runs a figure. A measurement that raises also has a result, one that did not pass."""
     try:
         result = importlib.import_module(names()[name]).measure(arguments)
-    except Exception as error:  # every exception goes into the result
-        if type(error) is ValueError:  # an argument that names no network; the errors of readers are subclasses
-            raise
+    except package.ArgumentError:
+        raise
+    except Exception as error:  # every other one goes into the result
         traceback.print_exc()
         return {"error": f"{type(error).__name__}: {error}", "passed": False}
     return result if isinstance(result, dict) else {"error": f"expected a dict, found {result!r}", "passed": False}
@@ -83,8 +83,7 @@ def main() -> int:
     torch.set_num_threads(2)
     try:
         result = make(options.name, options.arguments)
-    except ValueError as error:
-        traceback.print_exc()
+    except package.ArgumentError as error:
         print(f"figure: {error}", file=sys.stderr)
         return 2
     if options.save and "partial" in result:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from verdict import problems as problems_of
 
+from figures import ArgumentError
+
 BEGIN, END = "<!-- figures: ./dev docs writes these lines from bench/results/ -->\n", "<!-- end of figures -->\n"
 QUOTED = ("parity", "speed-first", "compile-first")
 TITLES = {"minilm": "MiniLM, 1 x 32", "bert": "BERT-base, 1 x 128", "resnet50": "ResNet-50", "vit": "ViT-B/16",
@@ -51,11 +53,11 @@ def parts_of(file: Path, figure: str, sources: str) -> dict:
         parts = {place: part | {"rows": {key.removesuffix(f" {place}"): row for key, row in rows.items() if key.endswith(f" {place}")}}
                  for place, part in result["parts"].items()}
     except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{file}: expected a kept run of {figure}, found {type(error).__name__}: {error}") from error
+        raise ArgumentError(f"{file}: expected a kept run of {figure}, found {type(error).__name__}: {error}") from error
     if name != figure:
-        raise ValueError(f"{file}: expected a kept run of {figure}, found one of {name}")
+        raise ArgumentError(f"{file}: expected a kept run of {figure}, found one of {name}")
     if made_from != sources:
-        raise ValueError(f"{file}: expected a run of the sources {sources[:12]}, found one of {made_from[:12]}; make it again")
+        raise ArgumentError(f"{file}: expected a run of the sources {sources[:12]}, found one of {made_from[:12]}; make it again")
     return parts
 
 

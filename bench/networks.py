@@ -19,6 +19,8 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from figures import ArgumentError
+
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
@@ -264,7 +266,7 @@ MORE = {"mobilenetv2": _mobilenetv2, "mobilenetv2-hswish": _mobilenetv2_hswish}
 def check(name: str) -> None:
     """Raises ValueError unless a network of this name exists."""
     if name not in MAKERS and name not in MORE:
-        raise ValueError(f"expected a network among {', '.join([*MAKERS, *MORE])}, found {name!r}")
+        raise ArgumentError(f"expected a network among {', '.join([*MAKERS, *MORE])}, found {name!r}")
 
 
 def make(name: str, seed: int = 0, small: bool = False) -> Network:

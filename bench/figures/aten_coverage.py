@@ -5,6 +5,8 @@ interpreter and compared with eager. Arguments: names of overloads, to run only 
 import collections
 import sys
 
+from figures import ArgumentError
+
 MEASURES = "ATen overloads tagged core: decided, running on the reference interpreter and equal to eager, by way"
 NEEDS = "reference"
 MINUTES = 1
@@ -18,7 +20,7 @@ def measure(arguments: list[str]) -> dict:
 
     decisions = coverage.decisions()
     if unknown := [name for name in arguments if name not in decisions]:
-        raise ValueError(f"expected names of core overloads, found {', '.join(unknown)}")
+        raise ArgumentError(f"expected names of core overloads, found {', '.join(unknown)}")
     table, by_way = {}, collections.Counter()
     for name, found in decisions.items():
         way, detail = found.way, found.text()

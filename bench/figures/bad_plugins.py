@@ -5,6 +5,8 @@ way has passed when the user sees a message with the words that it needs, no com
 Two controls have to fail: a good plugin, and a message without a word. Arguments: names of builds (`release`, `asan`, `tsan`; all of them
 without one), and parts of names of ways."""
 
+from figures import ArgumentError
+
 MEASURES = "ways to be a bad plugin, manifest or configuration, crashes and hangs included: a message each"
 NEEDS = "cpu; builds a part of the presets asan and tsan"
 MINUTES = 25
@@ -23,7 +25,7 @@ def measure(arguments: list[str]) -> dict:
     parts = [argument for argument in arguments if argument not in presets]
     wanted = [row for row in rows() if not parts or any(part in row.name for part in parts)]
     if not wanted:
-        raise ValueError(f"expected parts of names such as 'manifest', found {' '.join(parts)}")
+        raise ArgumentError(f"expected parts of names such as 'manifest', found {' '.join(parts)}")
     controls = [Bad("control: a good plugin", "devices", [], put),
                 Bad("control: another word", "devices", ["no such word"], lambda folder: put(folder, manifest=""))]
     builds = []

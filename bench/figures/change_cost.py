@@ -5,6 +5,8 @@ follows. Fails above the limits."""
 import subprocess
 import sys
 
+from figures import ArgumentError
+
 MEASURES = "files touched by hand in the commits that added an elementwise op and a dtype"
 NEEDS = "cpu, git"
 MINUTES = 1
@@ -37,7 +39,7 @@ def measure(arguments: list[str]) -> dict:
     from measure import ROOT
 
     if arguments:
-        raise ValueError(f"expected no arguments, found {' '.join(arguments)}")
+        raise ArgumentError(f"expected no arguments, found {' '.join(arguments)}")
     listed = subprocess.run([sys.executable, ROOT / "tools" / "generate", "--list"], check=True, capture_output=True, text=True)
     generated = set(listed.stdout.split())
     result = {}

@@ -9,6 +9,8 @@ another order. DDP's replicas have to stay equal to the last bit, and every oper
 collectives. The time of a step is that of the slower rank, the median over the steps after the first ones, which compile.
 `ratio_to_eager`: of the slower form."""
 
+from figures import ArgumentError
+
 MEASURES = "DDP and FSDP2 in 2 processes over gloo, 50 training steps: losses beside eager's, time per step beside eager and Inductor"
 NEEDS = "cpu; g++ for Inductor"
 MINUTES = 5
@@ -312,7 +314,7 @@ def measure(arguments: list[str]) -> dict:
     rivals = ("mortise", *(() if "without-peers" in arguments else PEERS))
     asked = [name for name in arguments if name != "without-peers"]
     if unknown := [name for name in asked if name not in FORMS]:
-        raise ValueError(f"expected some of {', '.join(FORMS)} and without-peers, found {', '.join(unknown)}")
+        raise ArgumentError(f"expected some of {', '.join(FORMS)} and without-peers, found {', '.join(unknown)}")
     rows, seed = {}, random.getrandbits(31)
     for form in asked or FORMS:
         row = rows[form] = judged(run_form(form, seed, rivals))

@@ -3,6 +3,8 @@
 median time of mortise_session_create over the processes; `loaded`: libraries of these plugins in the process's memory map behind it. Two
 controls: one device asked for loads one library, and a description of everything loads all of them."""
 
+from figures import ArgumentError
+
 MEASURES = "a session beside 50 installed plugins: milliseconds, and libraries that it loads"
 NEEDS = "cpu"
 MINUTES = 1
@@ -46,7 +48,7 @@ def measure(arguments: list[str]) -> dict:
     from measure import build_folder, progress
 
     if arguments:
-        raise ValueError(f"expected no arguments, found {' '.join(arguments)}")
+        raise ArgumentError(f"expected no arguments, found {' '.join(arguments)}")
     with tempfile.TemporaryDirectory() as folder:
         for number in range(PLUGINS):
             name = f"vendor{number}"

@@ -3,6 +3,8 @@
 answer or in an error that says what was expected, what was found or what to do. Each runs in a process of its own: a crash, a hang, a
 wrong result, an unclear error and a fault that was not planted are failures. Arguments: parts of names; only those faults are tried."""
 
+from figures import ArgumentError
+
 MEASURES = "faults under compiled models (operators, options, plugins, caches, weights, inputs, threads, processes): right or a clear error"
 NEEDS = "cpu, the product build; builds two plugins for tests"
 MINUTES = 8
@@ -20,7 +22,7 @@ def measure(arguments: list[str]) -> dict:
     script = ROOT / "bench" / "door_faults.py"
     wanted = [name for name in FAULTS if not arguments or any(part in name for part in arguments)]
     if not wanted:
-        raise ValueError(f"expected parts of names such as 'cache', found {' '.join(arguments)}")
+        raise ArgumentError(f"expected parts of names such as 'cache', found {' '.join(arguments)}")
     for target in dict.fromkeys(target for name in wanted for target in FAULTS[name].programs):
         make(target)
     rows = {}

@@ -12,6 +12,8 @@ results are eager's. Places: lavapipe, which is Vulkan on the CPU, and gpu, a GP
 (`lacking`) counts as failed. Arguments: devices, instead of those that there are, and kept runs of the other place (FILE.json), made from
 the same sources on another machine."""
 
+from figures import ArgumentError
+
 MEASURES = "a network over cpu and vulkan, and over cpu, cuda and vulkan: work of each device by rule and by cost, results"
 NEEDS = "Mesa's lavapipe, or a gpu with Vulkan"
 MINUTES = 1
@@ -101,7 +103,7 @@ def measure(arguments: list[str]) -> dict:
     parts, named = parts_given(arguments, "gpu-mixed", sources)
     for name in named:
         if name not in RULES:
-            raise ValueError(f"expected devices among {', '.join(RULES)}, found {name!r}")
+            raise ArgumentError(f"expected devices among {', '.join(RULES)}, found {name!r}")
     sets = [named] if named else [["vulkan", "cpu"], *([["cuda", "vulkan", "cpu"]] if "cuda" in there else [])]
     rows = {}
     for devices in sets:

@@ -13,6 +13,8 @@ place but rocm is due, and one without rows (`lacking`) counts as failed."""
 
 import os
 
+from figures import ArgumentError
+
 MEASURES = "six networks in f32 and bf16 on each GPU that there is: error against f64 beside eager's, coverage"
 NEEDS = "gpu, Mesa's lavapipe or a build with the stand-in for HIP; PyTorch; transformers"
 MINUTES = 25
@@ -41,7 +43,7 @@ def measure(arguments: list[str]) -> dict:
     here = places()
     there = {place: here[place] for place in asked or here if place in here and place not in parts}
     if lacking := [place for place in asked if place not in here | parts]:
-        raise ValueError(f"expected places that are here ({', '.join(here)}), found {', '.join(lacking)}")
+        raise ArgumentError(f"expected places that are here ({', '.join(here)}), found {', '.join(lacking)}")
     if not there and not parts:
         return {"error": "expected a GPU, lavapipe or a build with the stand-in for HIP, found none", "passed": False}
     tasks = [(place, name) for name in names or NETWORKS for place in there]

@@ -7,6 +7,8 @@ Places: host (no GPU takes part; where all plugins are built), cuda, vulkan and 
 Each is due, and one without rows (`lacking`) counts as failed. Arguments: parts of rows' names or places, and kept runs of other places
 (FILE.json), made from the same sources on other machines."""
 
+from figures import ArgumentError
+
 MEASURES = "GPUs under faults and over 10,000 calls: memory, compute-sanitizer, lost devices, missing drivers and libraries, hostile caches"
 NEEDS = "gpu, Mesa's lavapipe; PyTorch"
 MINUTES = 10
@@ -41,7 +43,7 @@ def measure(arguments: list[str]) -> dict:
     there = gpu_networks.places() | ({"host": "none"} if rocm_stand_in.can_be_made() else {})
     here = {place: there[place] for place in DUE if place in there}
     if unknown := [place for place in places if place not in here]:
-        raise ValueError(f"expected places that are here ({', '.join(here)}), found {', '.join(unknown)}")
+        raise ArgumentError(f"expected places that are here ({', '.join(here)}), found {', '.join(unknown)}")
     for place, hardware in here.items():
         wanted = [name for name in faults_of(place) if not names or any(part in name for part in names)]
         if place in parts or not wanted or (places and place not in places):
@@ -61,7 +63,7 @@ def measure(arguments: list[str]) -> dict:
                 run(name)
         parts[place] = {"hardware": hardware, "machine": machine(), "rows": {name: rows[name] for name in wanted}}
     if not parts:
-        raise ValueError(f"expected parts of names such as 'memory', found {' '.join(arguments)}")
+        raise ArgumentError(f"expected parts of names such as 'memory', found {' '.join(arguments)}")
     result = {"sources": sources} | merged(parts, DUE)
     if names:
         result["partial"] = "some rows"

@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from figures import ArgumentError
+
 MEASURES = "faults planted in the measuring code itself (wrong outputs, lost counts, failed peers, stale or empty results), and caught"
 NEEDS = "cpu, a build; g++ for Inductor"
 MINUTES = 5
@@ -533,7 +535,7 @@ def measure(arguments: list[str]) -> dict:
     register()
     wanted = [plant for plant in plants() if not arguments or any(word in f"{plant.of}: {plant.name}" for word in arguments)]
     if not wanted:
-        raise ValueError(f"expected words of the names of faults, found {' '.join(arguments)}")
+        raise ArgumentError(f"expected words of the names of faults, found {' '.join(arguments)}")
     run, clean, rows = controls(), {}, {}
     for plant in wanted:
         if plant.of not in clean:

@@ -16,6 +16,8 @@ import json
 from collections import Counter
 from pathlib import Path
 
+from figures import ArgumentError
+
 MEASURES = "faults of the saboteur, and mutants of the cpu plugin's kernels, that mortise-conformance finds; false alarms"
 NEEDS = "cpu"
 MINUTES = 100
@@ -43,12 +45,12 @@ def measure(arguments: list[str]) -> dict:
             parts |= run["parts"]
     make("mortise_plugin_saboteur")
     if (found := parts.get("saboteur")) and (lacking := faults().keys() - found["faults"].keys()):
-        raise ValueError(f"expected a run of all faults, found one without {', '.join(sorted(lacking))}; make it again")
+        raise ArgumentError(f"expected a run of all faults, found one without {', '.join(sorted(lacking))}; make it again")
     names = [argument for argument in arguments if argument not in PARTS and not argument.endswith(".json")]
     asked = [part for part in PARTS if part in arguments]
     asked = asked or (["saboteur"] if names else [part for part in PARTS if part not in parts])
     if unknown := [name for name in names if name not in faults()]:
-        raise ValueError(f"expected {', '.join(PARTS)}, names of faults or FILE.json, found {' '.join(unknown)}")
+        raise ArgumentError(f"expected {', '.join(PARTS)}, names of faults or FILE.json, found {' '.join(unknown)}")
     for target in ("mortise_plugin_strict", "plugin-cpu_mutant"):  # as the saboteur, no part of the product
         make(target)
     of = {"frameworks": of_frameworks, "sound": of_sound_plugins, "mutants": lambda seed: of_mutants(seed, sources, ended),
@@ -88,9 +90,9 @@ def kept_run(file: Path, sources: str) -> dict:
         made_from, machine = result["sources"], run.get("machine")
         parts = {} if "all" in run else {name: {"machine": machine} | part for name, part in result["parts"].items()}
     except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{file}: expected a kept run of kill-rate, found {type(error).__name__}: {error}") from error
+        raise ArgumentError(f"{file}: expected a kept run of kill-rate, found {type(error).__name__}: {error}") from error
     if made_from != sources:
-        raise ValueError(f"{file}: expected a run of the sources {sources[:12]}, found one of {made_from[:12]}; make it again")
+        raise ArgumentError(f"{file}: expected a run of the sources {sources[:12]}, found one of {made_from[:12]}; make it again")
     return run if "all" in run else {"parts": parts}
 
 

@@ -22,6 +22,8 @@ import random
 import threading
 from pathlib import Path
 
+from figures import ArgumentError
+
 MEASURES = "every architecture family of transformers and timm, small: forward and a training step against eager, coverage, cold seconds"
 NEEDS = "cpu; transformers, timm; g++ for Inductor"
 MINUTES = 240
@@ -78,13 +80,13 @@ def options(arguments: list[str], wanted: list[str]):
         elif same:
             asked += same
         else:
-            raise ValueError("expected families such as transformers/bert, a number, without-peers, seed=N or FILE.json, found "
+            raise ArgumentError("expected families such as transformers/bert, a number, without-peers, seed=N or FILE.json, found "
                              f"{argument!r}")
     if count:
         asked += random.Random(seed).sample(wanted, min(count, len(wanted)))
     part = bool(asked) or not peers
     if part and ended:
-        raise ValueError("expected FILE.json, or what makes a part of the figure, found both")
+        raise ArgumentError("expected FILE.json, or what makes a part of the figure, found both")
     return list(dict.fromkeys(asked)) or wanted, ended, peers, seed, part
 
 
@@ -102,9 +104,9 @@ def ended_run(file: Path) -> dict:
         run = json.loads(file.read_text())
         made_from = run["sources"], run["seed"], run["rows"]
     except (OSError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{file}: expected a run of model-zoo that was ended, found {type(error).__name__}: {error}") from error
+        raise ArgumentError(f"{file}: expected a run of model-zoo that was ended, found {type(error).__name__}: {error}") from error
     if made_from[0] != sources():
-        raise ValueError(f"{file}: expected a run of the sources {sources()}, found one of {made_from[0]}; make it again")
+        raise ArgumentError(f"{file}: expected a run of the sources {sources()}, found one of {made_from[0]}; make it again")
     return run
 
 

@@ -9,6 +9,8 @@ nothing to compare, by reason. Arguments: how many samples of each operator (4),
 import sys
 import time
 
+from figures import ArgumentError
+
 MEASURES = "OpInfo's samples and their gradients through torch.compile, static and dynamic: compiled, called through to eager, failed"
 NEEDS = "cpu"
 MINUTES = 14
@@ -28,7 +30,7 @@ def measure(arguments: list[str]) -> dict:
     named = [a.partition(":") for a in arguments if not a.isdigit()]
     database = samples.named(name for name, *_ in named)
     if most < 1 or any(number and not number.isdigit() for *_, number in named):
-        raise ValueError(f"expected a positive number of samples, and NAME:NUMBER, found {' '.join(arguments)}")
+        raise ArgumentError(f"expected a positive number of samples, and NAME:NUMBER, found {' '.join(arguments)}")
     tasks = [(name, most, int(number) if number else None) for name, _, number in named] or [(name, most, None) for name in database]
     counts, left_out, through, failures, none = collections.Counter(), collections.Counter(), collections.Counter(), [], {}
     told = started = time.perf_counter()

@@ -11,6 +11,8 @@ in the process: a difference that remains is not the pool's. The four take turns
 call (getrusage), which do not depend on how busy the machine is: 16,384 if every page is fresh.
 """
 
+from figures import ArgumentError
+
 MEASURES = "milliseconds and page faults of softmax and layer_norm over 8192 x 2048 f32, with and without the pool of results"
 NEEDS = "cpu, Linux with glibc"
 MINUTES = 1
@@ -86,7 +88,7 @@ def measure(arguments: list[str]) -> dict:
 
     names = arguments or ["softmax", "layer_norm"]
     if unknown := [name for name in names if name not in ("softmax", "layer_norm")]:
-        raise ValueError(f"expected softmax or layer_norm, found {', '.join(unknown)}")
+        raise ArgumentError(f"expected softmax or layer_norm, found {', '.join(unknown)}")
     rows: dict[str, dict] = {name: {} for name in names}
     for name in names:
         for setting, environment in (("default", {}), ("raised", RAISED)):

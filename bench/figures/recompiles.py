@@ -7,6 +7,8 @@ dimension: PyTorch's guards on strides ask for another trace where an inner one 
 last_report() says of each; a recompilation without a reason fails. `one-trace-many-shapes` measures what dynamic shapes cost in time;
 here no size is marked, and the networks are small."""
 
+from figures import ArgumentError
+
 MEASURES = "20 shapes through torch.compile(dynamic=None), sizes 0 and 1 among them: recompiles after the first call, agreement, reasons"
 NEEDS = "cpu"
 MINUTES = 2
@@ -144,7 +146,7 @@ def compared(compare, found: list, expected: list):
 
 def measure(arguments: list[str]) -> dict:
     if unknown := [a for a in arguments if a not in networks()]:
-        raise ValueError(f"expected some of {', '.join(networks())}, found {' '.join(unknown)}")
+        raise ArgumentError(f"expected some of {', '.join(networks())}, found {' '.join(unknown)}")
     found = {name: measure_network(name) for name in arguments or networks()}
     worst = max(row["recompiles"] for row in found.values())
     wrong = sum(bool(row["problem"]) for network in found.values() for row in network["rows"])

@@ -4,6 +4,8 @@
 block's memory and registers; `failed` are all others, with the reason in `problems`. `architectures.NAME`: the same, the median and the
 largest time to compile one, and the most registers and shared bytes. No kernel is run: no AMD GPU is at hand. Arguments: architectures."""
 
+from figures import ArgumentError
+
 MEASURES = "kernels of all families x AMD's architectures: compiled, linked and within the limits of registers, LDS and scratch"
 NEEDS = "a build"
 MINUTES = 2
@@ -15,7 +17,7 @@ def measure(arguments: list[str]) -> dict:
     from measure import make, progress
 
     if unknown := [name for name in arguments if name not in ARCHITECTURES]:
-        raise ValueError(f"expected {', '.join(ARCHITECTURES)}, found {' '.join(unknown)}")
+        raise ArgumentError(f"expected {', '.join(ARCHITECTURES)}, found {' '.join(unknown)}")
     program, result = make("mortise_codegen_assemble"), {"passed": 0, "failed": 0, "problems": [], "architectures": {}}
     for name in arguments or ARCHITECTURES:
         lines = assembled(program, name)

@@ -10,6 +10,8 @@
 
 import functools
 
+from figures import ArgumentError
+
 MEASURES = "conformance core on the stand-in for HIP, and networks with a fault at every call of HIP in turn"
 NEEDS = "cpu"
 MINUTES = 10
@@ -22,7 +24,7 @@ def measure(arguments: list[str]) -> dict:
     from rocm_faults import LASTING, NAMES
 
     if unknown := [name for name in arguments if name not in (*ARCHITECTURES, *NAMES)]:
-        raise ValueError(f"expected {', '.join((*ARCHITECTURES, *NAMES))}, found {' '.join(unknown)}")
+        raise ArgumentError(f"expected {', '.join((*ARCHITECTURES, *NAMES))}, found {' '.join(unknown)}")
     wanted = arguments or (*ARCHITECTURES, *NAMES)
     result = {"passed": 0, "failed": 0, "problems": [], "core": {}, "faults": {"calls": 0, "survived": 0, "networks": {}}}
 

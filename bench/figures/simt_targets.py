@@ -10,6 +10,8 @@
 the median time to generate a kernel's code, for PTX without the assembler's part; none for spirv. Random graphs have new seeds in each run.
 Arguments: targets."""
 
+from figures import ArgumentError
+
 MEASURES = "kernel families x {lavapipe run, sm_75 to sm_120 by ptxas, five gfx linked}: passed, failed, ms to compile one"
 NEEDS = "a build; ptxas in PATH (PyPI's nvidia-cuda-nvcc); a device with Vulkan (mesa-vulkan-drivers)"
 MINUTES = 8
@@ -24,7 +26,7 @@ def measure(arguments: list[str]) -> dict:
 
     targets = ("spirv", *CHIPS, *ARCHITECTURES)
     if unknown := [name for name in arguments if name not in targets]:
-        raise ValueError(f"expected {', '.join(targets)}, found {' '.join(unknown)}")
+        raise ArgumentError(f"expected {', '.join(targets)}, found {' '.join(unknown)}")
     program, result = make("mortise_codegen_assemble"), {"passed": 0, "failed": 0, "problems": [], "compile_ms": {}, "targets": {}}
     for name in arguments or targets:
         if name == "spirv":

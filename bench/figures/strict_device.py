@@ -12,6 +12,8 @@ that the host touches (the process ends), and what is left behind.
 harm.
 Arguments: graphs, seeds of delays, graphs with plants, names of networks."""
 
+from figures import ArgumentError
+
 MEASURES = "wrong results, missing waits, host touches and leaks on devices that check their host; waits left out in turn, and found"
 NEEDS = "cpu"
 MINUTES = 15
@@ -81,7 +83,7 @@ def measure(arguments: list[str]) -> dict:
     graphs, delays, with_plants = (int(a) for a in [*arguments[:3], *("500", "20", "12")[len(arguments):]])
     for name in arguments[3:]:
         if name not in networks.SMALL:
-            raise ValueError(f"expected networks among {', '.join(networks.SMALL)}, found {name!r}")
+            raise ArgumentError(f"expected networks among {', '.join(networks.SMALL)}, found {name!r}")
     program, total = make("strict_sweeps"), {"wrong": 0, "missing_waits": 0, "host_touches": 0, "leaks": 0}
 
     def died(why: str) -> list[str]:

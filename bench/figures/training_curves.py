@@ -16,6 +16,8 @@ The curves are in build/reports/training-curves.{svg,json}. Arguments: rows (`gp
 import json
 import re
 
+from figures import ArgumentError
+
 MEASURES = "500 training steps of GPT-2 and ResNet, f32 and bf16: loss against eager, step time over eager's and Inductor's, peak memory"
 NEEDS = "cpu, Linux; transformers, scikit-learn, matplotlib; g++ for Inductor"
 MINUTES = 30
@@ -44,7 +46,7 @@ def measure(arguments: list[str]) -> dict:
     steps = next((int(number[1]) for number in numbers if number), STEPS)
     asked = [one for one, number in zip(arguments, numbers) if not number] or list(runs.ROWS)
     if unknown := [one for one in asked if one not in runs.ROWS]:
-        raise ValueError(f"expected rows of {', '.join(runs.ROWS)}, or steps=N, found {unknown[0]!r}")
+        raise ArgumentError(f"expected rows of {', '.join(runs.ROWS)}, or steps=N, found {unknown[0]!r}")
     rows, curves = {}, {}
     for name in asked:
         curves[name], problems = trained(name, steps)

@@ -10,6 +10,8 @@
 A row passes with at least `LEAST` of the copy, rounds that agree within `SPREAD`, and an error of at most `MOST` (a result is rounded
 once)."""
 
+from figures import ArgumentError
+
 MEASURES = "GB/s of five memory-bound kernels through Vulkan on a GPU, beside a copy"
 NEEDS = "gpu with Vulkan"
 MINUTES = 3
@@ -36,7 +38,7 @@ def measure(arguments: list[str]) -> dict:
     import torch_mortise
 
     if arguments:
-        raise ValueError(f"expected no arguments, found {' '.join(arguments)}")
+        raise ArgumentError(f"expected no arguments, found {' '.join(arguments)}")
     hardware = {one["kind"]: one["hardware"] for one in torch_mortise.devices()}.get("vulkan")
     if hardware is None or "llvmpipe" in hardware:
         return {"error": f"expected a GPU with Vulkan, found {hardware or 'none'}", "passed": False}

@@ -8,6 +8,8 @@ the numbers are medians. A process that traces a graph, or compiles a kernel, ha
 process that saved, from the network to its first result. Guards on tensors alone are saved, on both sides, because PyTorch cannot write
 those on modules of transformers."""
 
+from figures import ArgumentError
+
 MEASURES = "seconds from a saved artifact to the first result in a fresh process (aot_compile), beside Inductor's"
 NEEDS = "cpu, the product build; g++ for Inductor"
 MINUTES = 3
@@ -93,7 +95,7 @@ def measure(arguments: list[str]) -> dict:
     import networks
 
     if unknown := [name for name in arguments if name not in networks.MAKERS]:
-        raise ValueError(f"expected some of {', '.join(networks.MAKERS)}, found {' '.join(unknown)}")
+        raise ArgumentError(f"expected some of {', '.join(networks.MAKERS)}, found {' '.join(unknown)}")
     rows = {name: measure_network(name) for name in arguments or ["minilm"]}
     first = next(iter(rows.values()))
     return {"seconds": first["mortise"]["seconds"], "inductor_seconds": first["inductor"]["seconds"], "rows": rows,

@@ -11,6 +11,8 @@ traces and compiles (medians of the rows). `import_s`: of torch_mortise behind t
 say what `import torch`, Dynamo, and the first use of torch_mortise behind both take, and what the command `mortise` and the wheels of
 other plugins do there. Arguments: 3.11/2.13, or 3.11."""
 
+from figures import ArgumentError
+
 MEASURES = "the wheel in empty environments on a bare Debian 12: CPython x PyTorch, size, seconds to install and to answer, time to import"
 NEEDS = "root, network, 20 GB of disk"
 MINUTES = 40
@@ -134,7 +136,7 @@ def chosen(arguments: list[str]) -> list[tuple[str, str]]:
     pairs = [(python, torch) for torch in PYTORCHES for python in PYTHONS]
     rows = [pair for pair in pairs if not arguments or pair[0] in arguments or "/".join(pair) in arguments]
     if unknown := [each for each in arguments if each not in PYTHONS and each not in map("/".join, pairs)]:
-        raise ValueError(f"expected rows such as 3.11/2.13 or 3.11, of CPython {', '.join(PYTHONS)} and PyTorch {', '.join(PYTORCHES)}; "
+        raise ArgumentError(f"expected rows such as 3.11/2.13 or 3.11, of CPython {', '.join(PYTHONS)} and PyTorch {', '.join(PYTORCHES)}; "
                          f"found {' '.join(unknown)}")
     return rows
 

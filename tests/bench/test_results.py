@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The results kept in bench/results/ and the table in README.md that quotes them."""
 
+import json
 import re
 import subprocess
 import sys
@@ -12,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 import figure
 import kept
-from figures import honest
+from figures import honest, simt_targets
 
 
 def test_what_is_kept_can_be_quoted():
@@ -43,6 +44,22 @@ def test_arguments_are_refused_before_anything_is_built(script, bad):
     assert refused.returncode == 2 and "nope" in refused.stderr
     accepted = check(*(["parity", "minilm"] if "figure" in script else ["--model", "minilm"]))
     assert (accepted.returncode, accepted.stdout) == (0, "")
+
+
+def test_what_a_figure_does_not_make_is_refused_without_a_traceback(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["figure.py", "simt-targets", "nope"])
+    assert figure.main() == 2
+    printed = capsys.readouterr()
+    assert printed.out == "" and printed.err.startswith("figure: expected spirv, ") and printed.err.endswith("found nope\n")
+
+
+def test_a_measurement_that_raises_has_a_result(monkeypatch, capsys):
+    """Also where it raises what a wrong argument would be in Python."""
+    monkeypatch.setattr(simt_targets, "measure", lambda _: int("no number"))
+    monkeypatch.setattr(sys, "argv", ["figure.py", "simt-targets"])
+    assert figure.main() == 1
+    printed = capsys.readouterr()
+    assert "Traceback" in printed.err and json.loads(printed.out)["error"].startswith("ValueError: invalid literal")
 
 
 def test_what_tools_leave_behind_is_no_source(tmp_path):

@@ -13,9 +13,9 @@ from torch._functorch._aot_autograd.schemas import SubclassCreationMeta
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.utils.checkpoint import CheckpointPolicy
 
-from . import _library, donation, region, report, saved, sizes
+from . import _library, donation, region, report, saved, sizes, values
 from . import options as door_options
-from .graph import CompiledGraph, is_real
+from .graph import CompiledGraph
 from .importer.decompositions import table as decompositions
 from .threads import binder
 
@@ -66,7 +66,7 @@ def stands_alone(metadata, graph, traced):
         return False
     kinds = (*metadata.subclass_inp_meta, *metadata.subclass_fw_graph_out_meta)
     return not any(isinstance(kind, SubclassCreationMeta) for kind in kinds) and all(
-        is_real(value) or isinstance(value, (int, torch.SymInt)) for value in traced
+        values.is_real(value) or isinstance(value, (int, torch.SymInt)) for value in traced
     )
 
 

@@ -2,7 +2,6 @@
 """One FX graph from AOTAutograd: which nodes become programs, which run in eager and why, and the call."""
 
 import concurrent.futures
-import contextlib
 import functools
 import logging
 import math
@@ -13,7 +12,6 @@ import time
 
 import torch
 import torch.fx
-from torch._guards import detect_fake_mode
 from torch.autograd import profiler
 
 from . import (
@@ -22,14 +20,13 @@ from . import (
     complex_pairs,
     control_flow,
     donation,
-    dtypes,
     fallback,
-    places,
     progress,
     repeats,
     report,
     sizes,
     subgraphs,
+    values,
 )
 from .errors import INTERNAL, UNSUPPORTED, MortiseError
 from .extents import NeedsNumbers
@@ -44,18 +41,6 @@ from .verify import Verifier, draws
 
 log = logging.getLogger("torch_mortise")
 aten = torch.ops.aten
-DTYPES = frozenset(dtypes.TO_TORCH.values())
-
-
-def give_values(nodes):
-    """PyTorch's partition wraps operators that draw random numbers inside checkpoints, and gives these nodes no values."""
-    lacking = [n for n in nodes if n.op == "call_function" and isinstance(n.target, torch._ops.HigherOrderOperator) and "val" not in n.meta]
-    if not lacking:
-        return
-    with detect_fake_mode([n.meta.get("val") for n in nodes]) or contextlib.nullcontext():
-        for node in lacking:
-            arguments = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
-            node.meta["val"] = node.target(*arguments[0], **arguments[1])
 
 
 class CompiledGraph:
@@ -74,7 +59,7 @@ class CompiledGraph:
         self.attributes = {n: getattr_path(module, n.target) for n in nodes if n.op == "get_attr"}
         for node, tensor in self.attributes.items():
             node.meta.setdefault("val", tensor)
-        give_values(nodes)
+        values.give_values(nodes)
         self.bodies = control_flow.bodies(module.graph, self.compile_body)
         self.mutations = {n: (n.args[0], n.args[1]) for n in nodes if n.target is aten.copy_.default and n.args[0].op == "placeholder"}
         mutated = {target for target, _ in self.mutations.values()}
@@ -125,9 +110,9 @@ class CompiledGraph:
 
     def find_reasons(self):
         handled = {}
-        plain = {}  # node -> whether programs support the kind of its value
+        refused = {}  # node -> why programs do not support the kind of its value
         for node in self.surveyed:
-            plain[node] = is_plain(taken_results(node), self.options)
+            refused[node] = values.refusal(values.taken_results(node), self.options)
             if node not in self.computed:
                 if node.op == "call_module" or node.op == "call_method":
                     self.reasons[node] = f"{node.op} is not expected in an aten graph"
@@ -139,12 +124,11 @@ class CompiledGraph:
                 handled[id(target)] = known
             sources = node.all_input_nodes
             depends = self.depends_on_data(node) if self.of_data else None
-            if known and not depends and plain[node] and all([plain[self.models.get(n, n)] for n in sources]):
+            unsupported = [refused[node], *(refused[self.models.get(n, n)] for n in sources)]
+            if known and not depends and not any(unsupported):
                 continue
-            values = (self.unsupported_value(n) for n in [node, *sources])
             lacking = None if known else self.unknown_reason(node)
-            reason = depends or lacking or next(filter(None, values), None)
-            if reason:
+            if reason := depends or lacking or next(filter(None, unsupported), None):
                 self.reasons[node] = reason if is_operator(node) else ""
             if node in self.reasons or sources and target is operator.getitem and sources[0] in self.reasons:
                 for symbol in readable([node.meta.get("val")]) if node in self.of_data and is_tensor(node) else ():
@@ -166,18 +150,6 @@ class CompiledGraph:
         if self.own.fallback_random and draws(node):
             return "fallback_random: eager draws the random numbers"
         return by_design(node.target) or vendor.refusal(node.target, self.options) or "no handler for this operator"
-
-    def unsupported_value(self, node):
-        for value in taken_results(node):
-            if not isinstance(value, torch.Tensor):
-                continue
-            if refusal := places.refusal(value.device, self.options):
-                return f"a tensor on {refusal}"
-            if value.layout is not torch.strided:
-                return f"a tensor of layout {value.layout}"
-            if value.dtype not in DTYPES:
-                return f"a tensor of dtype {str(value.dtype).removeprefix('torch.')}"
-        return None
 
     def spread_to_getitem(self):
         for node in self.nodes:
@@ -296,7 +268,7 @@ class CompiledGraph:
         tensors that Dynamo traced with. A call that passes others, or changed ones, binds them itself."""
         if self.key or self.pending or len(traced) != len(self.placeholders):
             return
-        weights = {n: t for n, t in zip(self.placeholders, traced, strict=True) if n in self.constants and is_real(t)}
+        weights = {n: t for n, t in zip(self.placeholders, traced, strict=True) if n in self.constants and values.is_real(t)}
         for region in self.regions:
             if region.can_bind(weights):
                 binder().submit(region.bind_ahead, weights).add_done_callback(tell_failure)
@@ -398,14 +370,14 @@ class CompiledGraph:
     def carriers(self, read):
         """Arguments whose extents give a program the values of symbols, where no node that it reads has such an extent: a gathered tensor
         has 2 * s rows."""
-        lacking = {symbol for symbol, _, _ in self.key.sources}.difference(*map(symbolic_extents, read))
+        lacking = {symbol for symbol, _, _ in self.key.sources}.difference(*map(values.symbolic_extents, read))
         devices = {node.meta["val"].device for node in read if isinstance(node.meta.get("val"), torch.Tensor)}
         found = []
         for node in self.placeholders if lacking else ():
             value = node.meta.get("val")
-            fits = isinstance(value, torch.Tensor) and value.device in devices and is_plain(value, self.options)
-            if fits and node not in self.constants and not lacking.isdisjoint(symbolic_extents(node)):
-                lacking -= symbolic_extents(node)
+            fits = isinstance(value, torch.Tensor) and value.device in devices and not values.refusal(value, self.options)
+            if fits and node not in self.constants and not lacking.isdisjoint(values.symbolic_extents(node)):
+                lacking -= values.symbolic_extents(node)
                 found.append(node)
         return found
 
@@ -542,12 +514,12 @@ class CompiledGraph:
                     region.compile_for(key)
         too_late = False
         for step, inputs, wanted, acts, done in self.steps:
-            values = [value(n) for n in inputs]
+            read = [value(n) for n in inputs]
             try:
                 if isinstance(step, Region):
-                    results = step(values, key if step.key is self.key else step.key.read(values), bool(report.collecting))
+                    results = step(read, key if step.key is self.key else step.key.read(read), bool(report.collecting))
                 else:
-                    results = step(*values)
+                    results = step(*read)
             except (NodeUnsupported, MortiseError) as error:
                 error.too_late = too_late
                 raise
@@ -573,42 +545,12 @@ class CompiledGraph:
         return sum(map(is_operator, self.computed))
 
 
-def symbolic_extents(node):
-    """The symbolic extents of a node's value."""
-    value = node.meta.get("val")
-    return {size.node.expr for size in value.shape if isinstance(size, torch.SymInt)} if isinstance(value, torch.Tensor) else set()
-
-
 def without_modes(function):
     def called(*arguments):
         with torch.no_grad(), torch._C._DisableAutocast():
             return function(*arguments)
 
     return called
-
-
-def is_real(tensor):
-    """Whether the tensor has memory of its own: no fake tensor or other subclass."""
-    return type(tensor) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-
-
-def taken_results(node):
-    """What a node returns, without what nobody takes: attention on GPUs returns the state of random numbers, of uint64, too."""
-    values = node.meta.get("val")
-    if not isinstance(values, (tuple, list)):
-        return [values]
-    if any(user.target is not operator.getitem for user in node.users):
-        return values
-    taken = {user.args[1] for user in node.users}
-    return [value for number, value in enumerate(values) if number in taken]
-
-
-def is_plain(value, options):
-    """False for tensors on devices that are not installed, or with other layouts or dtypes; CompiledGraph.unsupported_value gives the
-    reason."""
-    if isinstance(value, torch.Tensor):
-        return not places.refusal(value.device, options) and value.dtype in DTYPES and value.layout is torch.strided
-    return all(is_plain(v, options) for v in value) if isinstance(value, (tuple, list)) else True
 
 
 def getattr_path(module, path):
