@@ -48,9 +48,9 @@ class BareDebian:
                                 mirror[1] if mirror else "http://deb.debian.org/debian", "/usr/share/debootstrap/scripts/sid"],
                                check=True, stdout=log, stderr=log)
             self.copy_settings()
-            # Not by debootstrap, which knows no package that another one provides.
-            self.run("apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "
-                     f"{' '.join(packages)}")
+            # Not by debootstrap, which knows no package that another one provides. A mirror of a Debian to come may be weeks behind.
+            self.run("apt-get -q -o Acquire::Check-Valid-Until=false update && DEBIAN_FRONTEND=noninteractive "
+                     f"apt-get -q install -y --no-install-recommends {' '.join(packages)}")
             made.touch()
         self.copy_settings()
         if found := self.run(f"for each in {' '.join(COMPILERS)}; do command -v $each || true; done").split():
