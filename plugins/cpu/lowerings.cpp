@@ -79,6 +79,23 @@ static Support judgeSort(const MortiseNode &node) {
   return {};
 }
 
+static Support judgeAttention(const MortiseNode &node) {
+  const auto byParts = [](MortiseReason reason, const std::string &detail) {
+    return refuse(reason, detail + ": its products and softmax are taken, in each other's layouts");
+  };
+  const MortiseType &q = *node.operands[0]->type, &v = *node.operands[2]->type;
+  if (q.dtype != MORTISE_F32 && (q.dtype != MORTISE_BF16 || hasBrainProducts()))
+    return byParts(MORTISE_REASON_DTYPE, std::string("no kernel of its own for ") + dtypeName(q.dtype));
+  for (const Dim &size : {dimsOf(q)[3], dimsOf(v)[3]})
+    if (const std::optional<int64_t> number = size.number(); !number || *number < 1)
+      return byParts(MORTISE_REASON_NEEDS_STATIC, "expected a number of elements of a vector");
+  // Fewer queries read k and v once, which products of few rows do faster.
+  constexpr int64_t fewest = 5;
+  if (const std::optional<int64_t> queries = dimsOf(q)[2].number(); queries && *queries < fewest)
+    return byParts(MORTISE_REASON_SIZE, "fewer than " + std::to_string(fewest) + " queries");
+  return {};
+}
+
 Support judge(const MortiseNode &node, std::span<const SymbolRange> symbols) {
   switch (opOf(node)) {
   case Op::Dot:
@@ -98,8 +115,7 @@ Support judge(const MortiseNode &node, std::span<const SymbolRange> symbols) {
   case Op::Cummin:
     return judgeSort(node);
   case Op::Attention:
-    return refuse(MORTISE_REASON_OP,
-                  "no kernel of its own: its products and softmax are taken, in each other's layouts");
+    return judgeAttention(node);
   default:
     return codegen::supports(node);
   }
@@ -201,6 +217,11 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, uint32_t number) cons
     if (isOp(node, Op::Dot, Op::Linear, Op::Convolution)) {
       flops *= 2 * terms(node);
       traffic += 2 * results;
+      steps = 1;
+    } else if (isOp(node, Op::Attention)) {
+      const std::vector<Dim> k = extents(*node.operands[1]);
+      flops *= 2 * this->number(k[2]) * (1 + this->number(k[3]) / this->number(extents(*node.operands[2])[3]));
+      traffic += results;
       steps = 1;
     } else if (isOp(node, Op::Embedding, Op::Take)) {
       traffic = 2 * results; // not the whole table
