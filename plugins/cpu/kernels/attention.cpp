@@ -2,8 +2,8 @@
 // Attention of many queries, whose scores stay in the cache: a thread takes a block of queries of a head through blocks
 // of keys, and scales what it has added up when a larger score comes (Dao et al., FlashAttention, arXiv:2205.14135).
 // Keys behind a causal block's last query are left out. The products are the library's, of f32; bf16 is widened block
-// by block, where the library has no products of bf16 itself (no AVX-512).
-// Rows that overlap or lie backwards are copied, too.
+// by block, where the library has no products of bf16 itself (no AVX-512). Rows that it does not read as they lie are
+// copied, too.
 //
 // A weight is e^(score - largest), so that a sum of many large values may leave the range of f32 where their mean does
 // not. A block with a result that is not finite is computed again with weights times 2^-shift, 2^shift being at least
@@ -25,12 +25,16 @@ namespace {
 constexpr int64_t blockQueries = 64, blockKeys = 512;
 constexpr float none = -std::numeric_limits<float>::infinity();
 
-struct Strides { // of elements that lie side by side in a row
-  int64_t batch = 0, head = 0, row = 0;
-  explicit Strides(const FixedView &view) : batch(view.strides[0]), head(view.strides[1]), row(view.strides[2]) {}
+struct Strides {
+  int64_t batch = 0, head = 0, row = 0, element = 0;
+  explicit Strides(const FixedView &view)
+      : batch(view.strides[0]), head(view.strides[1]), row(view.strides[2]),
+        element(view.dims[3] == 1 ? 1 : view.strides[3]) {}
   int64_t at(int64_t inBatch, int64_t ofHead, int64_t first) const {
     return inBatch * batch + ofHead * head + first * row;
   }
+  // Whether the library reads rows of so many elements as they lie.
+  bool suit(int64_t length) const { return element == 1 && row >= length; }
 };
 
 enum class Mask { None, Hides, Adds };
@@ -114,13 +118,13 @@ struct Rows {
   int64_t stride;
 };
 template <typename Element>
-MORTISE_INLINE Rows rowsOf(const Element *first, int64_t stride, int64_t count, int64_t length, float *memory) {
+MORTISE_INLINE Rows rowsOf(const Element *first, const Strides &strides, int64_t count, int64_t length, float *memory) {
   if constexpr (std::is_same_v<Element, float>)
     if (!memory)
-      return {first, stride};
+      return {first, strides.row};
   for (int64_t i = 0; i < count; ++i)
     for (int64_t j = 0; j < length; ++j)
-      memory[i * length + j] = wide(first[i * stride + j]);
+      memory[i * length + j] = wide(first[i * strides.row + j * strides.element]);
   return {memory, length};
 }
 
@@ -220,11 +224,11 @@ MORTISE_INLINE bool attend(const AttentionLoop &loop, void *const *operands, flo
   const auto of = [&](size_t operand, const Strides &strides, int64_t ofHead, int64_t row) {
     return static_cast<Element *>(operands[operand]) + strides.at(batch, ofHead, row);
   };
-  const Rows q = rowsOf(of(0, loop.q, head, first), loop.q.row, rows, loop.depth, block.q);
+  const Rows q = rowsOf(of(0, loop.q, head, first), loop.q, rows, loop.depth, block.q);
   const int64_t end = loop.leavesOut() ? std::min(loop.keys, first + rows) : loop.keys;
   for (int64_t key = 0; key < end; key += blockKeys) {
     const int64_t count = std::min(blockKeys, end - key);
-    const Rows k = rowsOf(of(1, loop.k, keyHead, key), loop.k.row, count, loop.depth, block.k);
+    const Rows k = rowsOf(of(1, loop.k, keyHead, key), loop.k, count, loop.depth, block.k);
     product(true, rows, count, loop.depth, loop.scale, q, k, 0, block.scores, blockKeys);
     for (int64_t i = 0; i < rows; ++i) {
       int64_t maskRow = 0;
@@ -235,7 +239,7 @@ MORTISE_INLINE bool attend(const AttentionLoop &loop, void *const *operands, flo
         block.seen[i] = 1;
       weigh(loop, block, i, count, shift);
     }
-    const Rows v = rowsOf(of(2, loop.v, keyHead, key), loop.v.row, count, loop.width, block.v);
+    const Rows v = rowsOf(of(2, loop.v, keyHead, key), loop.v, count, loop.width, block.v);
     product(false, rows, loop.width, count, 1, {block.scores, blockKeys}, v, 1, block.sums, loop.width);
   }
   bool areFinite = true;
@@ -244,8 +248,8 @@ MORTISE_INLINE bool attend(const AttentionLoop &loop, void *const *operands, flo
     for (int64_t e = 0; e < loop.width; ++e) {
       const float result = block.seen[i] != 0 ? block.sums[i * loop.width + e] / block.totals[i] : 0;
       areFinite &= isFinite(result);
-      if (shift == 0 || !isFinite(wide(to[e])))
-        narrow(to + e, result);
+      if (Element *at = to + e * loop.result.element; shift == 0 || !isFinite(wide(*at)))
+        narrow(at, result);
     }
   }
   return areFinite;
@@ -291,7 +295,7 @@ Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Attention &a
   loop.parts = std::min<int64_t>(threadCount(), loop.tasks());
   const int32_t dtype = builder.type(q.base).dtype;
   const bool isBrain = dtype == MORTISE_BF16;
-  loop.copies = isBrain || loop.q.row < loop.depth || loop.k.row < loop.depth || loop.v.row < loop.width;
+  loop.copies = isBrain || !loop.q.suit(loop.depth) || !loop.k.suit(loop.depth) || !loop.v.suit(loop.width);
   target.offset += result.offset * static_cast<int64_t>(dtypeBits(dtype) / 8);
   Step step;
   step.name = "attention " + builder.typeText(attention.node) + " over " + std::to_string(loop.keys);
@@ -324,16 +328,12 @@ Result<void> claimAttentions(Claims &claims) {
     const MortiseNode &node = *claims.facts.graph.nodes[i];
     if (!isOp(node, Op::Attention))
       continue;
-    const auto placed = [&](size_t operand) { // where rows have their elements side by side
-      const uint32_t value = node.operands[operand]->index;
-      const View &view = claims.viewOf(value);
-      return view.strides.back() == 1 || view.dims.back() == 1 ? view : claims.layout.rootOf(value);
-    };
+    const auto placed = [&](size_t operand) { return claims.viewOf(node.operands[operand]->index); };
     Attention attention;
     attention.node = node.results[0]->index;
     attention.q = placed(0), attention.k = placed(1), attention.v = placed(2);
     if (node.operand_count > 3 && node.operands[3])
-      attention.mask = claims.viewOf(node.operands[3]->index);
+      attention.mask = placed(3);
     attention.scale = findAttribute(node, "scale")->f64;
     attention.causal = intAttribute(node, "causal") != 0;
     attention.target = attention.node, attention.result = claims.layout.rootOf(attention.node);
