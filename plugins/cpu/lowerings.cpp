@@ -301,6 +301,20 @@ std::vector<MortiseInPlace> inPlacePairs(const MortiseGraph &graph, std::span<co
 }
 
 namespace {
+// Whether the graph has a product of q and k besides the attention: the forward pass of a training step, whose backward
+// pass reads what follows from the scores. The attention's parts share that product.
+bool sharesScores(const MortiseGraph &graph, const MortiseNode &attention) {
+  const auto source = [](const MortiseValue *value) {
+    while (value->producer && isOp(*value->producer, Op::Reshape, Op::Transpose, Op::Broadcast, Op::Convert))
+      value = value->producer->operands[0];
+    return value;
+  };
+  const MortiseValue *q = source(attention.operands[0]), *k = source(attention.operands[1]);
+  return std::any_of(graph.nodes, graph.nodes + graph.node_count, [&](const MortiseNode *node) {
+    return isOp(*node, Op::Dot) && source(node->operands[0]) == q && source(node->operands[1]) == k;
+  });
+}
+
 // Whether the type of a value says that its elements lie otherwise than dense.
 bool hasStrides(const MortiseNode &node) {
   const auto lies = [](const MortiseValue *value) { return value && value->type->strides; };
@@ -317,6 +331,8 @@ Result<void> propose(Proposal &proposal) {
   std::vector<bool> supported(graph.node_count);
   for (size_t i = 0; i < graph.node_count; ++i) {
     Support verdict = judge(*graph.nodes[i], symbols);
+    if (verdict.yes && isOp(*graph.nodes[i], Op::Attention) && sharesScores(graph, *graph.nodes[i]))
+      verdict = refuse(MORTISE_REASON_OP, "its scores are read besides: its products and softmax share them");
     if (verdict.yes && hasStrides(*graph.nodes[i]))
       verdict = refuse(MORTISE_REASON_LAYOUT, "dense row-major tensors are taken, found strides");
     if (verdict.yes && graph.symbol_count && host().abi_revision < 2)
