@@ -44,7 +44,7 @@ Result<Claims> claim(const Analysis &facts) {
   Claims claims(facts);
   chooseLayouts(facts, claims.layout);
   for (auto *part : {claimConvolutionGradients, claimMergedProducts, claimUpdates, claimRandom, claimSorts,
-                     claimConvolutions, claimPools, claimProducts})
+                     claimAttentions, claimConvolutions, claimPools, claimProducts})
     if (Result<void> result = part(claims); !result)
       return result.error();
   return claims;

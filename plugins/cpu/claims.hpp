@@ -56,6 +56,7 @@ Result<void> claimPools(Claims &claims);
 Result<void> claimUpdates(Claims &claims);
 Result<void> claimRandom(Claims &claims);
 Result<void> claimSorts(Claims &claims);
+Result<void> claimAttentions(Claims &claims);
 bool hasOrder(int32_t dtype); // elements that claimSorts can order
 
 } // namespace mortise::cpu

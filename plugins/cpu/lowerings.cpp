@@ -79,6 +79,23 @@ static Support judgeSort(const MortiseNode &node) {
   return {};
 }
 
+static Support judgeAttention(const MortiseNode &node) {
+  const auto byParts = [](MortiseReason reason, const std::string &detail) {
+    return refuse(reason, detail + ": its products and softmax are taken, in each other's layouts");
+  };
+  const MortiseType &q = *node.operands[0]->type, &v = *node.operands[2]->type;
+  if (q.dtype != MORTISE_F32 && (q.dtype != MORTISE_BF16 || hasBrainProducts()))
+    return byParts(MORTISE_REASON_DTYPE, std::string("no kernel of its own for ") + dtypeName(q.dtype));
+  for (const Dim &size : {dimsOf(q)[3], dimsOf(v)[3]})
+    if (const std::optional<int64_t> number = size.number(); !number || *number < 1)
+      return byParts(MORTISE_REASON_NEEDS_STATIC, "expected a number of elements of a vector");
+  // Fewer queries read k and v once, which products of few rows do faster.
+  constexpr int64_t fewest = 5;
+  if (const std::optional<int64_t> queries = dimsOf(q)[2].number(); queries && *queries < fewest)
+    return byParts(MORTISE_REASON_SIZE, "fewer than " + std::to_string(fewest) + " queries");
+  return {};
+}
+
 Support judge(const MortiseNode &node, std::span<const SymbolRange> symbols) {
   switch (opOf(node)) {
   case Op::Dot:
@@ -98,8 +115,7 @@ Support judge(const MortiseNode &node, std::span<const SymbolRange> symbols) {
   case Op::Cummin:
     return judgeSort(node);
   case Op::Attention:
-    return refuse(MORTISE_REASON_OP,
-                  "no kernel of its own: its products and softmax are taken, in each other's layouts");
+    return judgeAttention(node);
   default:
     return codegen::supports(node);
   }
@@ -202,6 +218,11 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, uint32_t number) cons
       flops *= 2 * terms(node);
       traffic += 2 * results;
       steps = 1;
+    } else if (isOp(node, Op::Attention)) {
+      const std::vector<Dim> k = extents(*node.operands[1]);
+      flops *= 2 * this->number(k[2]) * (1 + this->number(k[3]) / this->number(extents(*node.operands[2])[3]));
+      traffic += results;
+      steps = 1;
     } else if (isOp(node, Op::Embedding, Op::Take)) {
       traffic = 2 * results; // not the whole table
       flops = 0;
@@ -280,6 +301,20 @@ std::vector<MortiseInPlace> inPlacePairs(const MortiseGraph &graph, std::span<co
 }
 
 namespace {
+// Whether the graph has a product of q and k besides the attention: the forward pass of a training step, whose backward
+// pass reads what follows from the scores. The attention's parts share that product.
+bool sharesScores(const MortiseGraph &graph, const MortiseNode &attention) {
+  const auto source = [](const MortiseValue *value) {
+    while (value->producer && isOp(*value->producer, Op::Reshape, Op::Transpose, Op::Broadcast, Op::Convert))
+      value = value->producer->operands[0];
+    return value;
+  };
+  const MortiseValue *q = source(attention.operands[0]), *k = source(attention.operands[1]);
+  return std::any_of(graph.nodes, graph.nodes + graph.node_count, [&](const MortiseNode *node) {
+    return isOp(*node, Op::Dot) && source(node->operands[0]) == q && source(node->operands[1]) == k;
+  });
+}
+
 // Whether the type of a value says that its elements lie otherwise than dense.
 bool hasStrides(const MortiseNode &node) {
   const auto lies = [](const MortiseValue *value) { return value && value->type->strides; };
@@ -296,6 +331,8 @@ Result<void> propose(Proposal &proposal) {
   std::vector<bool> supported(graph.node_count);
   for (size_t i = 0; i < graph.node_count; ++i) {
     Support verdict = judge(*graph.nodes[i], symbols);
+    if (verdict.yes && isOp(*graph.nodes[i], Op::Attention) && sharesScores(graph, *graph.nodes[i]))
+      verdict = refuse(MORTISE_REASON_OP, "its scores are read besides: its products and softmax share them");
     if (verdict.yes && hasStrides(*graph.nodes[i]))
       verdict = refuse(MORTISE_REASON_LAYOUT, "dense row-major tensors are taken, found strides");
     if (verdict.yes && graph.symbol_count && host().abi_revision < 2)

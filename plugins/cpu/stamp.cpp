@@ -99,6 +99,13 @@ struct Renumbering {
   }
   void apply(RandomBits &bits) const { apply(bits.key), apply(bits.offset), apply(bits.result); }
   void apply(Sort &sort) const { apply(sort.x), apply(sort.values), apply(sort.indices); }
+  void apply(Attention &attention) const {
+    apply(attention.node), apply(attention.target);
+    for (View *view : {&attention.q, &attention.k, &attention.v, &attention.result})
+      apply(*view);
+    if (attention.mask)
+      apply(*attention.mask);
+  }
   void apply(Generated &generated) const { apply(generated.inputs), apply(generated.outputs); }
 
   Unit operator()(const Unit &unit) const {

@@ -96,6 +96,7 @@ Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Pool &pool);
 Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Update &update);
 Result<void> addSteps(StepBuilder &builder, const Unit &unit, const RandomBits &bits);
 Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Sort &sort);
+Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Attention &attention);
 Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Generated &generated);
 
 } // namespace mortise::cpu

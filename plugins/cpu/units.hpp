@@ -129,6 +129,16 @@ struct Sort {
   bool operator==(const Sort &) const = default;
 };
 
+// attention: the value that the node makes, and where its operands and, in the memory of `target`, its result lie.
+struct Attention {
+  uint32_t node = none, target = none;
+  View q, k, v, result;
+  std::optional<View> mask;
+  double scale = 1;
+  bool causal = false;
+  bool operator==(const Attention &) const = default;
+};
+
 // A group of nodes that one generated function computes.
 struct Generated {
   codegen::GroupKind kind = codegen::GroupKind::Pointwise;
@@ -150,7 +160,7 @@ struct Unit {
   std::vector<uint32_t> reads, writes; // values that have memory
   uint32_t overwrites = none;          // a value that an update may change in place, so that other readers come first
   int32_t order = -1;                  // position in its list, once sorted
-  std::variant<Product, MergedProduct, Convolution, Pool, Update, RandomBits, Sort, Generated> work;
+  std::variant<Product, MergedProduct, Convolution, Pool, Update, RandomBits, Sort, Attention, Generated> work;
 };
 
 // Everything that is decided before the symbols have values. Steps are made of it alone (schedule.hpp), any number of

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // cpu_clock [minilm|bert|resnet50|mobilenet|mobilenet-hswish|llama]...: compile, bind and run times of whole networks
 // in the cpu plugin alone, with a profile. cpu_clock shapes: one kernel for all shapes beside a kernel for each shape.
-// cpu_clock layers: compile times of 1 and 32 equal layers. This is a tool for work on the plugin; published figures
-// come from bench/.
+// cpu_clock layers: compile times of 1 and 32 equal layers. cpu_clock attention: the kernel of attention beside its
+// parts. This is a tool for work on the plugin; published figures come from bench/.
 #include "network.hpp"
 
 #include <algorithm>
@@ -338,6 +338,37 @@ static void clockLayers() {
   }
 }
 
+// The kernel, plain and causal, beside product, softmax and product; 12 heads of 64, f32.
+static void clockAttention() {
+  enum Form { Parts, Whole, Causal, Forms };
+  for (const int64_t tokens : {32, 128, 512, 1024, 2048}) {
+    double best[Forms];
+    size_t workspace[Forms];
+    for (int form = Parts; form < Forms; ++form) {
+      Network net;
+      const auto input = [&] { return net.input(MORTISE_F32, {1, 12, tokens, 64}); };
+      const ValueId q = input(), k = input(), v = input();
+      net.output(form == Parts ? net.attention(q, k, v, 0.125)
+                               : net.op("attention", {q, k, v, ir::noValue},
+                                        {real("scale", 0.125), boolean("causal", form == Causal)}));
+      auto graph = net.finish();
+      auto compiled = must(Compiled::make(graph));
+      const Buffers buffers(graph->view());
+      must(compiled->bind(buffers.bound));
+      best[form] = 1e9, workspace[form] = compiled->workspaceBytes();
+      const double until = seconds() + 0.5;
+      for (int round = 0; round < 6 || seconds() < until; ++round) {
+        const double start = seconds();
+        must(compiled->run(buffers.passed, buffers.out));
+        best[form] = std::min(best[form], seconds() - start);
+      }
+    }
+    printf("%4ld tokens: parts %8.3f ms, %6.1f MB; kernel %8.3f ms, causal %8.3f ms, %6.1f MB\n", long(tokens),
+           best[Parts] * 1e3, double(workspace[Parts]) / 1e6, best[Whole] * 1e3, best[Causal] * 1e3,
+           double(workspace[Causal]) / 1e6);
+  }
+}
+
 int main(int count, char **arguments) {
   for (int i = 1; i < count; ++i)
     if (std::string name = arguments[i]; name == "shapes") {
@@ -345,6 +376,8 @@ int main(int count, char **arguments) {
       clockShapes("bert", 12, 768, 12, 3072);
     } else if (name == "layers") {
       clockLayers();
+    } else if (name == "attention") {
+      clockAttention();
     } else {
       clock(name);
     }

@@ -154,6 +154,17 @@ def test_attention(compile_for, dtype, mask, groups):
         assert not attention.q.grad[0, :, 3].any() and attention.q.grad[0, :, 2].all()
 
 
+@pytest.mark.parametrize("trains", [False, True])
+def test_who_computes_attention_on_the_cpu(trains):
+    """A training step reads its scores for the backward pass, too: the parts of attention share them. Else they stay in the cache."""
+    torch._dynamo.reset()
+    inputs = [torch.randn(1, 2, 40, 16, requires_grad=trains) for _ in range(3)]
+    torch.compile(lambda q, k, v: F.scaled_dot_product_attention(q, k, v), backend="mortise", options={"device": "cpu"})(*inputs)
+    regions = torch_mortise.last_report()["graphs"][0]["program"]["placement"]
+    steps = [step["lowering"] for region in regions for step in region["steps"]]
+    assert steps.count("cpu.attention") == (0 if trains else 1) and steps.count("onednn.matmul") == (2 if trains else 0), steps
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_half_precision(compile_for, dtype):
     check_step(compile_for, Loss(Small()).to(dtype), torch.randn(5, 8, dtype=dtype))

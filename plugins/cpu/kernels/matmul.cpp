@@ -255,10 +255,9 @@ static void addProduct(Claims &claims, Product product) {
 
 // ---- Claims
 
-// Views after the product that end where a copy would be needed: the product stores through their strides instead.
-static void storeThroughViews(Claims &claims, Product &product) {
+void storeThroughViews(Claims &claims, uint32_t &target, View &stored, std::vector<uint32_t> &nodes) {
   std::vector<const MortiseNode *> chain;
-  uint32_t current = product.target;
+  uint32_t current = target;
   bool transposed = false;
   while (const MortiseNode *user = claims.facts.soleUser(current)) {
     if (claims.isTaken(*user) || !(isOp(*user, "mortise.transpose") || isOp(*user, "mortise.reshape")))
@@ -276,18 +275,17 @@ static void storeThroughViews(Claims &claims, Product &product) {
         isDense(view) && elementCount(claims.facts.extents(end)) == elementCount(claims.facts.extents(view.base));
     bool copy = view.base == end || (claims.facts.isOutput(end) && !claims.facts.isRead(end) && transposed && !whole);
     if (copy) {
-      std::optional<View> stored = claims.facts.denseView(end);
-      for (size_t i = chain.size(); i-- > 0 && stored;)
-        stored = viewBack(*chain[i], *stored, claims.facts.extents(chain[i]->operands[0]->index));
-      if (stored)
-        stored = reshapeView(*stored, product.c.dims);
-      // The innermost result dimension stays contiguous, or the library would need a copy after all.
-      if (stored && (stored->strides.empty() || stored->dims.back() == 1 || stored->strides.back() == 1)) {
-        stored->base = end;
-        product.c = *stored;
-        product.target = end;
+      std::optional<View> back = claims.facts.denseView(end);
+      for (size_t i = chain.size(); i-- > 0 && back;)
+        back = viewBack(*chain[i], *back, claims.facts.extents(chain[i]->operands[0]->index));
+      if (back)
+        back = reshapeView(*back, stored.dims);
+      // The innermost dimension stays contiguous, or the library would need a copy after all.
+      if (back && (back->strides.empty() || back->dims.back() == 1 || back->strides.back() == 1)) {
+        back->base = target = end;
+        stored = std::move(*back);
         for (const MortiseNode *node : chain)
-          product.nodes.push_back(node->index);
+          nodes.push_back(node->index);
         return;
       }
     }
@@ -372,7 +370,7 @@ static Result<void> claimOne(Claims &claims, const MortiseNode &node) {
     product.c.base = product.target;
   }
   Product plain = product;
-  storeThroughViews(claims, product);
+  storeThroughViews(claims, product.target, product.c, product.nodes);
   if (product.target != plain.target) {
     findAxes(product, claims.facts.sample);
     bool empty = fix(product, claims.facts.sample, false).flops == 0;

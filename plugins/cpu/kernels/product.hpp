@@ -81,6 +81,10 @@ std::string describe(const Product &product, const FixedProduct &fixed);
 // A step that reads a and b and writes c, in this order and where they lie; its action is still to be set.
 Step productStep(StepBuilder &builder, const Product &product, const FixedProduct &fixed, const char *lowering);
 
+// Views behind `target` that end where a copy would be needed: whoever makes it stores through the strides of `stored`
+// instead, which has its extents. `nodes` get those between.
+void storeThroughViews(Claims &claims, uint32_t &target, View &stored, std::vector<uint32_t> &nodes);
+
 // few_rows.cpp: up to 4 rows by a loop of our own, with a bias at most.
 bool hasFewRows(const Product &product, const FixedProduct &fixed);
 void addFewRows(StepBuilder &builder, const Product &product, const FixedProduct &fixed);
