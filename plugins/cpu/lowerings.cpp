@@ -89,10 +89,13 @@ static Support judgeAttention(const MortiseNode &node) {
   for (const Dim &size : {dimsOf(q)[3], dimsOf(v)[3]})
     if (const std::optional<int64_t> number = size.number(); !number || *number < 1)
       return byParts(MORTISE_REASON_NEEDS_STATIC, "expected a number of elements of a vector");
-  // Fewer queries read k and v once, which products of few rows do faster.
-  constexpr int64_t fewest = 5;
-  if (const std::optional<int64_t> queries = dimsOf(q)[2].number(); queries && *queries < fewest)
-    return byParts(MORTISE_REASON_SIZE, "fewer than " + std::to_string(fewest) + " queries");
+  // Fewer queries read k and v once, which products of few rows do faster; the scores of few keys stay in the cache
+  // anyway.
+  constexpr int64_t fewestQueries = 5, fewestKeys = 96;
+  if (const std::optional<int64_t> queries = dimsOf(q)[2].number(); queries && *queries < fewestQueries)
+    return byParts(MORTISE_REASON_SIZE, "fewer than " + std::to_string(fewestQueries) + " queries");
+  if (const std::optional<int64_t> keys = dimsOf(v)[2].number(); keys && *keys < fewestKeys)
+    return byParts(MORTISE_REASON_SIZE, "fewer than " + std::to_string(fewestKeys) + " keys");
   return {};
 }
 

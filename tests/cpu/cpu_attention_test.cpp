@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Attention of many queries by the plugin's own kernel, in blocks of 64 queries and 512 keys: networks of the
-// other tests, and cases of the conformance kit, have no more than one.
+// other tests, and cases of the conformance kit, have fewer keys than it takes.
 #include "network.hpp"
 
 #include <gtest/gtest.h>
@@ -45,13 +45,13 @@ Fill withNumbers(size_t position, std::vector<float> numbers, size_t every) {
 
 TEST(CpuAttention, BlocksOfQueriesAndKeys) {
   for (const int32_t dtype : dtypes())
-    for (const int64_t queries : {5, 64, 70, 130})
-      for (const int64_t keys : {0, 1, 9, 512, 515, 1100})
+    for (const int64_t queries : {5, 64, 130})
+      for (const int64_t keys : {96, 515, 1100})
         for (const bool causal : {false, true}) {
           SCOPED_TRACE(std::to_string(queries) + " " + std::to_string(keys) + " " + dtypeName(dtype));
           Network net;
-          const ValueId q = net.input(dtype, {2, 2, queries, 8}), k = net.input(dtype, {2, 2, keys, 8}),
-                        v = net.input(dtype, {2, 2, keys, 11});
+          const ValueId q = net.input(dtype, {1, 2, queries, 8}), k = net.input(dtype, {1, 2, keys, 8}),
+                        v = net.input(dtype, {1, 2, keys, 11});
           net.output(attention(net, q, k, v, ir::noValue, causal));
           checkTaken(net);
           if (testing::Test::HasFatalFailure())
@@ -98,15 +98,15 @@ TEST(CpuAttention, Masks) {
 TEST(CpuAttention, ReadsAndWritesThroughViews) {
   for (const int32_t dtype : dtypes()) {
     Network net;
-    const ValueId x = net.input(dtype, {2, 70, 3, 4, 8}); // q, k and v of a token side by side
+    const ValueId x = net.input(dtype, {2, 100, 3, 4, 8}); // q, k and v of a token side by side
     const auto part = [&](int64_t number, int64_t heads) {
       const ValueId slice = net.op("slice", {x},
-                                   {ints("starts", {0, 0, number, 0, 0}), ints("limits", {2, 70, number + 1, heads, 8}),
-                                    ints("strides", {1, 1, 1, 1, 1})});
-      return net.transpose(net.reshape(slice, {2, 70, heads, 8}), {0, 2, 1, 3});
+                                   {ints("starts", {0, 0, number, 0, 0}),
+                                    ints("limits", {2, 100, number + 1, heads, 8}), ints("strides", {1, 1, 1, 1, 1})});
+      return net.transpose(net.reshape(slice, {2, 100, heads, 8}), {0, 2, 1, 3});
     };
     const ValueId y = attention(net, part(0, 4), part(1, 2), part(2, 2), ir::noValue, true);
-    net.output(net.reshape(net.transpose(y, {0, 2, 1, 3}), {2, 70, 32}));
+    net.output(net.reshape(net.transpose(y, {0, 2, 1, 3}), {2, 100, 32}));
     const auto compiled = check(net);
     ASSERT_TRUE(compiled);
     EXPECT_EQ(compiled->steps().size(), 1U) << compiled->text();
@@ -118,8 +118,8 @@ TEST(CpuAttention, RowsThatTheLibraryDoesNotRead) {
   for (const int32_t dtype : dtypes()) {
     Network net;
     const ValueId q = net.op("reverse", {net.input(dtype, {1, 2, 70, 8})}, {ints("axes", {2})});
-    const ValueId k = net.broadcast(net.input(dtype, {1, 2, 8}), {1, 2, 40, 8}, {0, 1, 3});
-    const ValueId v = net.transpose(net.input(dtype, {1, 2, 8, 40}), {0, 1, 3, 2});
+    const ValueId k = net.broadcast(net.input(dtype, {1, 2, 8}), {1, 2, 104, 8}, {0, 1, 3});
+    const ValueId v = net.transpose(net.input(dtype, {1, 2, 8, 104}), {0, 1, 3, 2});
     net.output(attention(net, q, k, v));
     checkTaken(net);
   }

@@ -158,7 +158,7 @@ def test_attention(compile_for, dtype, mask, groups):
 def test_who_computes_attention_on_the_cpu(trains):
     """A training step reads its scores for the backward pass, too: the parts of attention share them. Else they stay in the cache."""
     torch._dynamo.reset()
-    inputs = [torch.randn(1, 2, 40, 16, requires_grad=trains) for _ in range(3)]
+    inputs = [torch.randn(1, 2, 100, 16, requires_grad=trains) for _ in range(3)]
     torch.compile(lambda q, k, v: F.scaled_dot_product_attention(q, k, v), backend="mortise", options={"device": "cpu"})(*inputs)
     regions = torch_mortise.last_report()["graphs"][0]["program"]["placement"]
     steps = [step["lowering"] for region in regions for step in region["steps"]]

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -109,8 +110,6 @@ MORTISE_INLINE float wide(float value) { return value; }
 MORTISE_INLINE float wide(uint16_t value) { return fromBrain(value); }
 MORTISE_INLINE void narrow(float *to, float value) { *to = value; }
 MORTISE_INLINE void narrow(uint16_t *to, float value) { *to = toBrain(value); }
-
-MORTISE_INLINE bool isFinite(float value) { return value - value == 0; }
 
 // Rows as the library reads them: as they lie, or copied into `memory`.
 struct Rows {
@@ -247,8 +246,8 @@ MORTISE_INLINE bool attend(const AttentionLoop &loop, void *const *operands, flo
     Element *to = of(3, loop.result, head, first + i);
     for (int64_t e = 0; e < loop.width; ++e) {
       const float result = block.seen[i] != 0 ? block.sums[i * loop.width + e] / block.totals[i] : 0;
-      areFinite &= isFinite(result);
-      if (Element *at = to + e * loop.result.element; shift == 0 || !isFinite(wide(*at)))
+      areFinite &= std::isfinite(result);
+      if (Element *at = to + e * loop.result.element; shift == 0 || !std::isfinite(wide(*at)))
         narrow(at, result);
     }
   }
