@@ -146,9 +146,9 @@ float wrong(float x, double exact, double error) {
   if (!std::isfinite(exact) || exact == 0)
     return static_cast<float>(exact);
   const float direction = std::bit_cast<uint32_t>(x) % 2 ? INFINITY : -INFINITY;
-  auto result = static_cast<float>(exact);
-  for (float next = result; std::fabs(next - exact) <= error; next = std::nextafter(next, direction))
-    result = next;
+  auto result = static_cast<float>(exact), next = result;
+  while (std::fabs(next - exact) <= error)
+    next = std::nextafter(result = next, direction);
   return result;
 }
 
