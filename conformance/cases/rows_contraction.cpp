@@ -50,7 +50,10 @@ void attention(Draft &draft) {
   const Dims e = draft.extents(4, 4, 4, draft.unlessBulk(30000, 1 << 20)); // batch, heads, queries, depth
   const bool grouped = draft.point.variant == 4;
   const int64_t b = std::min<int64_t>(e[0], 3), g = std::clamp<int64_t>(e[1], 1, 3), h = grouped ? 2 * g : g;
-  const int64_t q = e[2], d = e[3], k = draft.point.shape == Shape::One ? 1 : draft.pick(1, 19, 256);
+  const int64_t q = e[2], d = e[3];
+  const int64_t k = draft.point.shape == Shape::One     ? 1
+                    : draft.point.shape == Shape::Large ? draft.pick(100, 1100) // more than any block of keys
+                                                        : draft.pick(1, 19, 256);
   const int64_t width = draft.unlessBulk(5, 64); // of values
   std::vector<const MortiseValue *> operands = {draft.operand(dtype, {b, h, q, d}), draft.operand(dtype, {b, g, k, d}),
                                                 draft.operand(dtype, {b, g, k, width})};

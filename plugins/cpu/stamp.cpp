@@ -100,7 +100,7 @@ struct Renumbering {
   void apply(RandomBits &bits) const { apply(bits.key), apply(bits.offset), apply(bits.result); }
   void apply(Sort &sort) const { apply(sort.x), apply(sort.values), apply(sort.indices); }
   void apply(Attention &attention) const {
-    apply(attention.node), apply(attention.target);
+    apply(attention.value), apply(attention.target);
     for (View *view : {&attention.q, &attention.k, &attention.v, &attention.result})
       apply(*view);
     if (attention.mask)

@@ -129,10 +129,9 @@ struct Sort {
   bool operator==(const Sort &) const = default;
 };
 
-// attention: the value that the node makes, and where its operands and, in the memory of `target`, its result lie.
 struct Attention {
-  uint32_t node = none, target = none;
-  View q, k, v, result;
+  uint32_t value = none, target = none; // the result, and the value in whose memory it is stored
+  View q, k, v, result;                 // where they lie
   std::optional<View> mask;
   double scale = 1;
   bool causal = false;

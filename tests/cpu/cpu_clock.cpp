@@ -341,7 +341,7 @@ static void clockLayers() {
 // The kernel, plain and causal, beside product, softmax and product; 12 heads of 64, f32.
 static void clockAttention() {
   enum Form { Parts, Whole, Causal, Forms };
-  for (const int64_t tokens : {32, 128, 512, 1024, 2048}) {
+  for (const int64_t tokens : {128, 512, 1024, 2048}) {
     double best[Forms];
     size_t workspace[Forms];
     for (int form = Parts; form < Forms; ++form) {

@@ -106,11 +106,6 @@ struct Block {
   }
 };
 
-MORTISE_INLINE float wide(float value) { return value; }
-MORTISE_INLINE float wide(uint16_t value) { return fromBrain(value); }
-MORTISE_INLINE void narrow(float *to, float value) { *to = value; }
-MORTISE_INLINE void narrow(uint16_t *to, float value) { *to = toBrain(value); }
-
 // Rows as the library reads them: as they lie, or copied into `memory`.
 struct Rows {
   const float *first;
@@ -123,7 +118,7 @@ MORTISE_INLINE Rows rowsOf(const Element *first, const Strides &strides, int64_t
       return {first, strides.row};
   for (int64_t i = 0; i < count; ++i)
     for (int64_t j = 0; j < length; ++j)
-      memory[i * length + j] = wide(first[i * strides.row + j * strides.element]);
+      memory[i * length + j] = number(first[i * strides.row + j * strides.element]);
   return {memory, length};
 }
 
@@ -143,9 +138,9 @@ MORTISE_INLINE bool applyMask(const AttentionLoop &loop, const void *mask, int64
   } else if (loop.mask == Mask::Adds) {
     const auto *added = static_cast<const Element *>(mask) + row + first * stride;
     for (int64_t j = 0; j < visible; ++j) {
-      const float number = wide(added[j * stride]);
-      sees |= number != none;
-      scores[j] += number;
+      const float term = number(added[j * stride]);
+      sees |= term != none;
+      scores[j] += term;
     }
     for (int64_t j = visible; j < count; ++j)
       scores[j] += none;
@@ -247,8 +242,8 @@ MORTISE_INLINE bool attend(const AttentionLoop &loop, void *const *operands, flo
     for (int64_t e = 0; e < loop.width; ++e) {
       const float result = block.seen[i] != 0 ? block.sums[i * loop.width + e] / block.totals[i] : 0;
       areFinite &= std::isfinite(result);
-      if (Element *at = to + e * loop.result.element; shift == 0 || !std::isfinite(wide(*at)))
-        narrow(at, result);
+      if (Element *at = to + e * loop.result.element; shift == 0 || !std::isfinite(number(*at)))
+        store(at, result);
     }
   }
   return areFinite;
@@ -297,7 +292,7 @@ Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Attention &a
   loop.copies = isBrain || !loop.q.suit(loop.depth) || !loop.k.suit(loop.depth) || !loop.v.suit(loop.width);
   target.offset += result.offset * static_cast<int64_t>(dtypeBits(dtype) / 8);
   Step step;
-  step.name = "attention " + builder.typeText(attention.node) + " over " + std::to_string(loop.keys);
+  step.name = "attention " + builder.typeText(attention.value) + " over " + std::to_string(loop.keys);
   step.lowering = "cpu.attention";
   step.nodes = unit.nodes;
   step.flops = 2.0 *
@@ -329,13 +324,13 @@ Result<void> claimAttentions(Claims &claims) {
       continue;
     const auto placed = [&](size_t operand) { return claims.viewOf(node.operands[operand]->index); };
     Attention attention;
-    attention.node = node.results[0]->index;
+    attention.value = node.results[0]->index;
     attention.q = placed(0), attention.k = placed(1), attention.v = placed(2);
     if (node.operand_count > 3 && node.operands[3])
       attention.mask = placed(3);
     attention.scale = findAttribute(node, "scale")->f64;
     attention.causal = intAttribute(node, "causal") != 0;
-    attention.target = attention.node, attention.result = claims.layout.rootOf(attention.node);
+    attention.target = attention.value, attention.result = claims.layout.rootOf(attention.value);
     Unit unit;
     unit.nodes = {node.index};
     storeThroughViews(claims, attention.target, attention.result, unit.nodes);

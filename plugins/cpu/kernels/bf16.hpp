@@ -15,4 +15,10 @@ MORTISE_INLINE uint16_t toBrain(float value) {
   return static_cast<uint16_t>(value != value ? (bits >> 16 | 0x40) : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+// The number of an element of f32 or bf16, and an element of a number.
+MORTISE_INLINE float number(float element) { return element; }
+MORTISE_INLINE float number(uint16_t element) { return fromBrain(element); }
+MORTISE_INLINE void store(float *element, float value) { *element = value; }
+MORTISE_INLINE void store(uint16_t *element, float value) { *element = toBrain(value); }
+
 } // namespace mortise::cpu

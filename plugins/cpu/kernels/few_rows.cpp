@@ -44,10 +44,6 @@ MORTISE_INLINE Floats wide(const uint16_t *from) {
   load(element, &bits);
   return element;
 }
-MORTISE_INLINE float number(float value) { return value; }
-MORTISE_INLINE float number(uint16_t value) { return fromBrain(value); }
-MORTISE_INLINE void store(float *result, float value) { *result = value; }
-MORTISE_INLINE void store(uint16_t *result, float value) { *result = toBrain(value); }
 
 // `x`: the rows in f32, one after another. A sum has an order that depends on the depth only.
 template <int rows, typename Element>

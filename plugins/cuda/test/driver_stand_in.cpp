@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A driver without a GPU, for tests of the plugin's host side. Memory is the process's, work happens when it is queued,
-// copies copy, and launches compute nothing; what has happened is kept in a list of its own. A graph happens when it is
-// launched, with the parameters that its nodes have then, and nodes that no edge orders happen in the wrong order.
-// STAND_IN_OLD: a driver without pools, libraries and graphs.
+// copies copy, and launches compute nothing; what has happened is kept in a list of its own.
+// STAND_IN_OLD, and without driver_stand_in_graphs.cpp: a driver without pools, libraries and graphs.
+#include "driver_stand_in_state.hpp"
+
+#include <algorithm>
+#include <cstring>
+
 #pragma GCC visibility push(default)
-#include <cuda.h>
-#undef cuEventElapsedTime // the plugin takes the first version
 extern "C" {
 CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end);
 void standInConfigure(const char *settings);
@@ -15,149 +17,16 @@ void standInQueue(void *stream, const char *text, void (*work)(void *), void (*e
 }
 #pragma GCC visibility pop
 
-#include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <set>
-#include <sstream>
-#include <string>
-#include <utility>
-#include <vector>
-
-struct CUctx_st {
-  int device;
-};
-// A piece of work with its parameters. Of a child graph: its pieces.
-struct Work {
-  enum Kind { Kernel, Copy, Set, Call, Child } kind = Call;
-  std::string text;
-  std::function<void()> run;
-  std::vector<Work> children;
-};
-struct CUgraphNode_st {
-  CUgraph graph;
-  Work work;
-  std::vector<CUgraphNode> behind;
-  bool waits = false; // a kernel that waits for those before it
-};
-struct CUgraph_st {
-  std::vector<std::unique_ptr<CUgraphNode_st>> nodes;
-};
-struct CUgraphExec_st {
-  std::vector<std::pair<CUgraphNode, Work>> work; // in an order that the edges allow
-};
-struct CUstream_st {
-  int number;
-  CUgraph captured = nullptr; // while it is being captured
-  bool invalid = false;       // the capture
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-};
-struct CUfunc_st {
-  std::string name;
-  size_t arguments;               // of 8 bytes
-  size_t code;                    // a hash: one name may be in several
-  bool waits = false;             // for the kernels before it
-  unsigned mostShared = 48 << 10; // bytes that a launch may ask for
-  unsigned cluster = 1;           // blocks; a grid has a multiple of them
-};
-struct CUevent_st {
-  int number;
-  bool recorded;
-  uint64_t position;
-};
-struct CUlib_st {
-  std::string code;
-  std::map<std::string, CUfunc_st> functions = {};
-};
-struct CUmod_st {
-  std::string code;
-  std::map<std::string, CUfunc_st> functions = {};
-};
-
-namespace {
-
-struct StandIn {
-  std::recursive_mutex mutex;
-  std::vector<std::string> calls, work;
-  std::map<std::string, int> counts;
-  std::string failing;
-  int failingCall = 0;
-  CUresult result = CUDA_SUCCESS, forEver = CUDA_SUCCESS;
-  bool hold = false;
-  int devices = 2, version = 13000;
-  std::set<CUdeviceptr> allocations;
-  std::set<CUstream> streams;
-  std::set<CUevent> events;
-  std::set<CUgraph> graphs;
-  std::set<CUgraphExec> executables;
-  std::set<const void *> code, registrations;
-  int streamNumber = 0, eventNumber = 0;
-  uint64_t position = 0; // of the last recorded mark
-
-  StandIn() {
-    if (const char *settings = std::getenv("MORTISE_TEST_CUDA_STAND_IN"))
-      configure(settings);
-  }
-  void configure(const std::string &settings) {
-    if (forEver != CUDA_SUCCESS) // with its context a device loses what it has registered
-      registrations.clear();
-    calls.clear();
-    work.clear();
-    counts.clear();
-    failing.clear();
-    hold = false;
-    result = forEver = CUDA_SUCCESS;
-    std::istringstream words(settings);
-    for (std::string word; words >> word;) {
-      const size_t equals = word.find('=');
-      const std::string key = word.substr(0, equals), value = equals == word.npos ? "" : word.substr(equals + 1);
-      if (key == "hold") {
-        hold = true;
-      } else if (key == "devices") {
-        devices = std::atoi(value.c_str());
-      } else if (key == "version") {
-        version = std::atoi(value.c_str());
-      } else if (key == "fail") {
-        const size_t first = value.find(':'), second = value.find(':', first + 1);
-        failing = value.substr(0, first);
-        failingCall = std::atoi(value.c_str() + first + 1);
-        result = static_cast<CUresult>(std::atoi(value.c_str() + second + 1));
-      } else {
-        std::abort(); // the test is faulty
-      }
-    }
-  }
-  static bool lasts(CUresult result) {
-    return result == 3 || result == 4 || result == 214 || result == 220 || result == 700 || result == 702 ||
-           result == 709 || result == 710 || (result >= 714 && result <= 719);
-  }
-  CUresult enter(const char *function, const std::string &details) {
-    calls.push_back(function + (details.empty() ? "" : " " + details));
-    const int number = ++counts[function];
-    if (function == failing && number == failingCall) {
-      if (lasts(result))
-        forEver = result;
-      return result;
-    }
-    return forEver;
-  }
-};
+namespace mortise::test {
 
 StandIn &standIn() {
   static auto *made = new StandIn;
   return *made;
 }
 
-int numberOf(CUstream stream) { return stream ? stream->number : 0; }
-std::string text(const char *name, uint64_t value) { return std::string(name) + "=" + std::to_string(value); }
-std::string text(CUstream stream) { return text("stream", static_cast<uint64_t>(numberOf(stream))); }
-std::string text(CUevent event) { return text("event", static_cast<uint64_t>(event->number)); }
-
 thread_local CUcontext current = nullptr;
+namespace {
+
 CUctx_st contexts[16];
 
 CUresult allocate(CUdeviceptr *address, size_t bytes) {
@@ -206,13 +75,28 @@ void happen(const Work &work) {
     work.run();
 }
 
+std::string hex(uint64_t number) {
+  std::ostringstream text;
+  text << std::hex << number;
+  return text.str();
+}
+
+// A stream that is being captured cannot be asked or waited for, and its capture is lost by that.
+bool disturbs(CUstream stream) {
+  if (!stream || !stream->captured)
+    return false;
+  stream->invalid = true;
+  return true;
+}
+
+} // namespace
+
 CUgraphNode add(CUgraph graph, const CUgraphNode *behind, size_t count, Work work) {
   graph->nodes.push_back(std::make_unique<CUgraphNode_st>(CUgraphNode_st{graph, std::move(work), {}, false}));
   graph->nodes.back()->behind.assign(behind, behind + count);
   return graph->nodes.back().get();
 }
 
-// Happens, or is captured.
 CUresult queue(CUstream stream, Work work) {
   if (!stream || !stream->captured) {
     happen(work);
@@ -222,12 +106,6 @@ CUresult queue(CUstream stream, Work work) {
   const CUgraphNode last = nodes.empty() ? nullptr : nodes.back().get();
   add(stream->captured, &last, last ? 1 : 0, std::move(work));
   return CUDA_SUCCESS;
-}
-
-std::string hex(uint64_t number) {
-  std::ostringstream text;
-  text << std::hex << number;
-  return text.str();
 }
 
 bool isLaunchable(CUfunction function, unsigned blocks, unsigned threads, unsigned shared) {
@@ -250,78 +128,10 @@ Work copyWork(CUdeviceptr target, CUdeviceptr source, size_t bytes) {
           [=] { move(target, source, bytes); },
           {}};
 }
-// A stream that is being captured cannot be asked or waited for, and its capture is lost by that.
-bool disturbs(CUstream stream) {
-  if (!stream || !stream->captured)
-    return false;
-  stream->invalid = true;
-  return true;
-}
 
-#ifndef STAND_IN_OLD
-thread_local CUstreamCaptureMode threadMode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+} // namespace mortise::test
 
-// What may wait for the device, in a thread that does not say that it may: captures of others are lost by that.
-bool disturbsOthers() {
-  bool any = false;
-  for (CUstream stream : standIn().streams)
-    if (stream->captured && stream->mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
-        threadMode == CU_STREAM_CAPTURE_MODE_GLOBAL)
-      any = stream->invalid = true;
-  return any;
-}
-
-// ---- Graphs
-
-// Of those nodes that may come next the one that was added last.
-std::vector<std::pair<CUgraphNode, Work>> ordered(CUgraph graph) {
-  std::vector<std::pair<CUgraphNode, Work>> order;
-  std::set<CUgraphNode> done;
-  while (order.size() < graph->nodes.size()) {
-    const auto next = std::find_if(graph->nodes.rbegin(), graph->nodes.rend(), [&](const auto &node) {
-      return !done.contains(node.get()) &&
-             std::ranges::all_of(node->behind, [&](CUgraphNode each) { return done.contains(each); });
-    });
-    if (next == graph->nodes.rend())
-      std::abort(); // a circle
-    done.insert(next->get());
-    order.push_back({next->get(), (*next)->work});
-  }
-  return order;
-}
-
-Work workOf(CUgraph graph) {
-  Work work{Work::Child, "", {}, {}};
-  for (auto &[node, each] : ordered(graph))
-    work.children.push_back(std::move(each));
-  return work;
-}
-
-bool isLine(const CUDA_MEMCPY3D &copy) {
-  return copy.Height == 1 && copy.Depth == 1 && copy.WidthInBytes > 0 && copy.srcMemoryType == CU_MEMORYTYPE_DEVICE &&
-         copy.dstMemoryType == CU_MEMORYTYPE_DEVICE;
-}
-CUresult replace(CUgraphExec executable, CUgraphNode node, Work work) {
-  const auto found = std::ranges::find(executable->work, node, &std::pair<CUgraphNode, Work>::first);
-  if (found == executable->work.end())
-    return CUDA_ERROR_INVALID_VALUE;
-  if (found->second.kind != work.kind)
-    return CUDA_ERROR_INVALID_VALUE;
-  found->second = std::move(work);
-  return CUDA_SUCCESS;
-}
-#endif
-
-} // namespace
-
-// Each function first counts itself, and returns what the settings say.
-#define ENTER(symbol, details)                                                                                         \
-  std::lock_guard<std::recursive_mutex> lock(standIn().mutex);                                                         \
-  if (const CUresult planned = standIn().enter(symbol, details))                                                       \
-  return planned
-#define NEEDS_CONTEXT                                                                                                  \
-  if (!current)                                                                                                        \
-  return CUDA_ERROR_INVALID_CONTEXT
+using namespace mortise::test;
 
 #pragma GCC visibility push(default)
 
@@ -672,138 +482,6 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
   ENTER("cuMemFreeAsync", text(stream));
   NEEDS_CONTEXT;
   return release(address);
-}
-
-// ---- Graphs
-
-CUresult cuGraphCreate(CUgraph *graph, unsigned) {
-  ENTER("cuGraphCreate", "");
-  *graph = new CUgraph_st;
-  standIn().graphs.insert(*graph);
-  return CUDA_SUCCESS;
-}
-CUresult cuGraphDestroy(CUgraph graph) {
-  ENTER("cuGraphDestroy", "");
-  if (standIn().graphs.erase(graph) == 0)
-    return CUDA_ERROR_INVALID_VALUE;
-  delete graph;
-  return CUDA_SUCCESS;
-}
-CUresult cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *behind, size_t count,
-                              const CUDA_KERNEL_NODE_PARAMS *what) {
-  ENTER("cuGraphAddKernelNode_v2", "");
-  NEEDS_CONTEXT;
-  if (!isLaunchable(what->func, what->gridDimX, what->blockDimX, what->sharedMemBytes))
-    return CUDA_ERROR_INVALID_VALUE;
-  *node = add(graph, behind, count,
-              kernel(what->func, what->gridDimX, what->blockDimX, what->sharedMemBytes, what->kernelParams));
-  (*node)->waits = what->func->waits;
-  return CUDA_SUCCESS;
-}
-// Only between kernels may an edge be programmatic, and only one that waits is right behind it.
-CUresult cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
-                                const CUgraphEdgeData *edge, size_t count) {
-  ENTER("cuGraphAddDependencies_v2", "");
-  for (size_t i = 0; i < count; ++i) {
-    const bool isProgrammatic = edge[i].type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
-    if (from[i]->graph != graph || to[i]->graph != graph ||
-        isProgrammatic != (edge[i].from_port == CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC) ||
-        (isProgrammatic && (from[i]->work.kind != Work::Kernel || !to[i]->waits)))
-      return CUDA_ERROR_INVALID_VALUE;
-    to[i]->behind.push_back(from[i]);
-  }
-  return CUDA_SUCCESS;
-}
-CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *behind, size_t count,
-                              const CUDA_MEMCPY3D *what, CUcontext context) {
-  ENTER("cuGraphAddMemcpyNode", "");
-  if (!context || !isLine(*what))
-    return CUDA_ERROR_INVALID_VALUE;
-  *node = add(graph, behind, count, copyWork(what->dstDevice, what->srcDevice, what->WidthInBytes));
-  return CUDA_SUCCESS;
-}
-CUresult cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *behind, size_t count,
-                                  CUgraph child) {
-  ENTER("cuGraphAddChildGraphNode", "");
-  *node = add(graph, behind, count, workOf(child));
-  return CUDA_SUCCESS;
-}
-CUresult cuGraphInstantiate(CUgraphExec *executable, CUgraph graph, unsigned long long) {
-  ENTER("cuGraphInstantiateWithFlags", "");
-  NEEDS_CONTEXT;
-  if (disturbsOthers())
-    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  *executable = new CUgraphExec_st{ordered(graph)};
-  standIn().executables.insert(*executable);
-  return CUDA_SUCCESS;
-}
-CUresult cuGraphExecDestroy(CUgraphExec executable) {
-  ENTER("cuGraphExecDestroy", "");
-  if (standIn().executables.erase(executable) == 0)
-    return CUDA_ERROR_INVALID_VALUE;
-  delete executable;
-  return CUDA_SUCCESS;
-}
-CUresult cuGraphExecKernelNodeSetParams(CUgraphExec executable, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *what) {
-  ENTER("cuGraphExecKernelNodeSetParams_v2", "");
-  if (!isLaunchable(what->func, what->gridDimX, what->blockDimX, what->sharedMemBytes))
-    return CUDA_ERROR_INVALID_VALUE;
-  return replace(executable, node,
-                 kernel(what->func, what->gridDimX, what->blockDimX, what->sharedMemBytes, what->kernelParams));
-}
-CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec executable, CUgraphNode node, const CUDA_MEMCPY3D *what,
-                                        CUcontext context) {
-  ENTER("cuGraphExecMemcpyNodeSetParams", "");
-  if (!context || !isLine(*what))
-    return CUDA_ERROR_INVALID_VALUE;
-  return replace(executable, node, copyWork(what->dstDevice, what->srcDevice, what->WidthInBytes));
-}
-CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
-  ENTER("cuGraphLaunch", text(stream));
-  NEEDS_CONTEXT;
-  if (!standIn().executables.contains(executable))
-    return CUDA_ERROR_INVALID_VALUE;
-  Work work{Work::Child, "", {}, {}};
-  for (const auto &[node, each] : executable->work)
-    work.children.push_back(each);
-  return queue(stream, std::move(work));
-}
-CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
-  ENTER("cuThreadExchangeStreamCaptureMode", "");
-  std::swap(*mode, threadMode);
-  return CUDA_SUCCESS;
-}
-CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
-  ENTER("cuStreamBeginCapture_v2", text(stream));
-  NEEDS_CONTEXT;
-  if (!stream) // the default stream cannot be
-    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  if (stream->captured)
-    return CUDA_ERROR_ILLEGAL_STATE;
-  stream->captured = new CUgraph_st;
-  stream->invalid = false;
-  stream->mode = mode;
-  return CUDA_SUCCESS;
-}
-CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
-  ENTER("cuStreamEndCapture", text(stream));
-  *graph = nullptr;
-  if (!stream || !stream->captured)
-    return CUDA_ERROR_ILLEGAL_STATE;
-  const std::unique_ptr<CUgraph_st> made(std::exchange(stream->captured, nullptr));
-  if (stream->invalid)
-    return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  *graph = new CUgraph_st;
-  (*graph)->nodes = std::move(made->nodes);
-  standIn().graphs.insert(*graph);
-  return CUDA_SUCCESS;
-}
-CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
-  ENTER("cuStreamIsCapturing", text(stream));
-  *status = !stream || !stream->captured ? CU_STREAM_CAPTURE_STATUS_NONE
-            : stream->invalid            ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
-                                         : CU_STREAM_CAPTURE_STATUS_ACTIVE;
-  return CUDA_SUCCESS;
 }
 #endif
 
