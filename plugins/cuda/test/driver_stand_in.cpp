@@ -386,9 +386,10 @@ CUresult cuMemHostUnregister(void *memory) {
 // ---- Code
 
 static CUresult explain(unsigned count, CUjit_option *options, void **values) {
+  constexpr char log[] = "ptxas of the stand-in refuses line 1\n";
   for (unsigned i = 0; i < count; ++i)
     if (options[i] == CU_JIT_ERROR_LOG_BUFFER)
-      std::strcpy(static_cast<char *>(values[i]), "ptxas of the stand-in refuses line 1\n");
+      std::memcpy(values[i], log, sizeof log);
   return CUDA_SUCCESS;
 }
 

@@ -108,14 +108,14 @@ struct StandIn {
       if (key == "hold") {
         hold = true;
       } else if (key == "devices") {
-        devices = std::atoi(value.c_str());
+        devices = std::stoi(value);
       } else if (key == "version") {
-        version = std::atoi(value.c_str());
+        version = std::stoi(value);
       } else if (key == "fail") {
         const size_t first = value.find(':'), second = value.find(':', first + 1);
         failing = value.substr(0, first);
-        failingCall = std::atoi(value.c_str() + first + 1);
-        result = static_cast<CUresult>(std::atoi(value.c_str() + second + 1));
+        failingCall = std::stoi(value.substr(first + 1));
+        result = static_cast<CUresult>(std::stoi(value.substr(second + 1)));
       } else {
         std::abort(); // the test is faulty
       }
