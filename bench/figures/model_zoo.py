@@ -11,7 +11,9 @@ forward and one training step against eager, coverage, and the seconds of a cold
     graph_breaks                      {family: how often Dynamo left the graph in the forward pass}; what runs there is in no share
     rows.NAME.problem                 why the row failed: a wrong result, an exception, a crash, a hang
     rows.NAME.{cold_s, aot_eager_s, inductor_s}   from torch.compile to the first forward result, each in a fresh process without caches,
-                                      under the same other load; null where a peer raises, with the reason in `peers_failed`
+                                      under the same other load; null where a peer raises, with the reason in `peers_failed`, and
+                                      Inductor's for families that the seed did not draw (it takes most of a minute for each); `timed`
+                                      counts the rows with all three, over which `medians` are
 
 Arguments: families (`transformers/bert` or `bert`), a number (so many families by a fresh seed), `without-peers`, `seed=N`: these make a
 part, which is not kept. FILE.json, which each run writes to build/PRESET/model-zoo.json, goes on with a run that was ended; it has to be
@@ -20,6 +22,7 @@ of the same sources and libraries."""
 import json
 import random
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from figures import ArgumentError
@@ -29,6 +32,7 @@ NEEDS = "cpu; transformers, timm; g++ for Inductor"
 MINUTES = 240
 
 LEAST = {"transformers": 60, "timm": 40}
+DRAWN, LEAST_TIMED = 120, 60  # families that Inductor compiles, rows that have the times of all three
 LEAST_COVERAGE, MOST_RETRIED = 0.95, 0.05
 WORKERS, SECONDS = 2, 1800  # of one process; the third rule of the judge takes minutes for a large network of convolutions
 PEERS = ("aot_eager", "inductor")
@@ -47,11 +51,12 @@ def measure(arguments: list[str]) -> dict:
     wanted = families.names()
     asked, ended, peers, seed, part = options(arguments, wanted)
     kept = ended or {"sources": sources(), "seed": seed, "rows": {}}
+    drawn = set(asked if part else random.Random(kept["seed"]).sample(wanted, min(DRAWN, len(wanted))))
     lock, rows = threading.Lock(), kept["rows"]
 
     def attempt(name: str) -> None:
         if name not in rows:
-            row = judged(name, kept["seed"], peers)
+            row = judged(name, kept["seed"], peers if name in drawn else [peer for peer in peers if peer != "inductor"])
             with lock:
                 rows[name] = row
                 if not part:
@@ -110,7 +115,7 @@ def ended_run(file: Path) -> dict:
     return run
 
 
-def judged(name: str, seed: int, peers: tuple[str, ...]) -> dict:
+def judged(name: str, seed: int, peers: Sequence[str]) -> dict:
     """The row of a family, or {"skipped": why}."""
     import os
 
@@ -122,6 +127,7 @@ def judged(name: str, seed: int, peers: tuple[str, ...]) -> dict:
         return row
     row["problem"] = problem(row)
     row["cold_s"] = row.get("forward", {}).get("cold_s")
+    row |= dict.fromkeys(f"{peer}_s" for peer in PEERS)
     for peer in peers:
         found = processes.call(judge.cold, name, threads, seed, peer, row.get("variant", ""), seconds=SECONDS)
         row[f"{peer}_s"] = found.get("seconds")
@@ -161,7 +167,7 @@ def together(found: dict[str, dict]) -> dict:
             through.update(row.get(part, {}).get("eager", {}))
     failed = sum(bool(row["problem"]) for row in rows.values())
     return {"families": len(found), "architectures": len(rows), "by_library": dict(Counter(name.partition("/")[0] for name in rows)),
-            "passed": len(rows) - failed, "failed": failed, "coverage": round(ran / every, 4) if every else 0.0,
+            "passed": len(rows) - failed, "failed": failed, "timed": len(timed(rows)), "coverage": round(ran / every, 4) if every else 0.0,
             "mean_coverage": round(sum(row["coverage"] for row in rows.values()) / len(rows), 4) if rows else 0.0,
             "below": {name: row["coverage"] for name, row in rows.items() if row["coverage"] < LEAST_COVERAGE},
             "graph_breaks": {name: breaks for name, row in rows.items() if (breaks := row.get("forward", {}).get("graph_breaks"))},
@@ -173,13 +179,20 @@ def together(found: dict[str, dict]) -> dict:
             "skipped": {name: row["skipped"] for name, row in found.items() if "skipped" in row}}
 
 
+TIMES = ("cold_s", *(f"{peer}_s" for peer in PEERS))
+
+
+def timed(rows: dict[str, dict]) -> list[dict]:
+    """The rows in which all have a time."""
+    return [row for row in rows.values() if all(row.get(name) is not None for name in TIMES)]
+
+
 def medians(rows: dict[str, dict]) -> dict[str, float]:
     """Median cold seconds over the rows in which all have a time."""
     from measure import median
 
-    times = ("cold_s", *(f"{peer}_s" for peer in PEERS))
-    whole = [row for row in rows.values() if all(row.get(name) is not None for name in times)]
-    return {name: median([row[name] for row in whole]) for name in times} if whole else {}
+    whole = timed(rows)
+    return {name: median([row[name] for row in whole]) for name in TIMES} if whole else {}
 
 
 def enough(result: dict) -> dict:
@@ -188,6 +201,8 @@ def enough(result: dict) -> dict:
                if result["by_library"].get(library, 0) < least]
     if result["coverage"] < LEAST_COVERAGE:
         lacking.append(f"coverage is {result['coverage']}, {LEAST_COVERAGE} is due")
+    if result["timed"] < LEAST_TIMED:
+        lacking.append(f"{result['timed']} rows have the times of all three compilers, {LEAST_TIMED} are due")
     if len(result["retried"]) > MOST_RETRIED * result["architectures"]:
         lacking.append(f"{len(result['retried'])} rows were right with other weights and inputs only, {MOST_RETRIED:.0%} may be")
     return {"error": "; ".join(lacking)} if lacking else {}
@@ -197,6 +212,6 @@ def line(name: str, row: dict) -> str:
     if "skipped" in row:
         return f"{name}: no row: {row['skipped'][:100]}"
     ran, every = counts(row)
-    times = ", ".join(f"{peer} {row.get(f'{peer}_s')}" for peer in PEERS if f"{peer}_s" in row)
+    times = ", ".join(f"{peer} {row[f'{peer}_s']}" for peer in PEERS)
     said = f"FAILED: {row['problem']}; repeat: ./dev figure model-zoo {name}" if row["problem"] else "right"
     return f"{name}: {said}; {ran} of {every} operators; cold {row['cold_s']} s ({times})"
