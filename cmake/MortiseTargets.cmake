@@ -21,8 +21,28 @@ function(mortise_test target)
   endif()
   # A kernel from the disk would hide what its compilation does.
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TEST_PREFIX" "PROPERTIES")
+  set_property(GLOBAL APPEND PROPERTY MORTISE_TESTS ${target})
   gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${arg_TEST_PREFIX}"
                        PROPERTIES ENVIRONMENT MORTISE_KERNEL_CACHE=off ${arg_PROPERTIES})
+endfunction()
+
+# mortise_targets(FOLDER RESULT): the targets of the folder and of those below it that `all` builds.
+function(mortise_targets folder result)
+  set(found)
+  get_property(targets DIRECTORY "${folder}" PROPERTY BUILDSYSTEM_TARGETS)
+  foreach(target ${targets})
+    get_target_property(left_out ${target} EXCLUDE_FROM_ALL)
+    get_target_property(kind ${target} TYPE)
+    if(NOT left_out AND NOT kind STREQUAL INTERFACE_LIBRARY)
+      list(APPEND found ${target})
+    endif()
+  endforeach()
+  get_property(folders DIRECTORY "${folder}" PROPERTY SUBDIRECTORIES)
+  foreach(below ${folders})
+    mortise_targets("${below}" more)
+    list(APPEND found ${more})
+  endforeach()
+  set(${result} ${found} PARENT_SCOPE)
 endfunction()
 
 function(mortise_use_llvm target)
