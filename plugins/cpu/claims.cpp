@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "claims.hpp"
 
+#include <algorithm>
+
 namespace mortise::cpu {
 
 View Layout::rootOf(uint32_t value) const { return roots[value] ? *roots[value] : denseView(*graph->values[value]); }
@@ -19,9 +21,30 @@ const View &Layout::viewOf(uint32_t value) {
   return *(view = rootOf(value));
 }
 
+// Some claims look at what is behind a value before another claim decides where the value lies.
+void Layout::forgetBehind(uint32_t value) {
+  if (!views[value]) // then nobody has asked for what is behind it
+    return;
+  const uint32_t base = views[value]->base;
+  for (uint32_t i = 0; i < views.size(); ++i)
+    if (i != base && views[i] && views[i]->base == base)
+      views[i].reset();
+}
+
+void Layout::setRoot(uint32_t value, View view) {
+  forgetBehind(value);
+  views[value] = roots[value] = std::move(view);
+}
+
 void Layout::makeDense(uint32_t value) {
+  forgetBehind(value);
   roots[value].reset();
   views[value] = denseView(*graph->values[value]);
+}
+
+bool Claims::isRead(uint32_t value) const {
+  return std::ranges::any_of(
+      units, [&](const Unit &unit) { return std::ranges::find(unit.reads, value) != unit.reads.end(); });
 }
 
 std::optional<double> Claims::splat(uint32_t index) {
@@ -44,7 +67,7 @@ Result<Claims> claim(const Analysis &facts) {
   Claims claims(facts);
   chooseLayouts(facts, claims.layout);
   for (auto *part : {claimConvolutionGradients, claimMergedProducts, claimUpdates, claimRandom, claimSorts,
-                     claimAttentions, claimConvolutions, claimPools, claimProducts})
+                     claimAttentions, claimAttentionGradients, claimConvolutions, claimPools, claimProducts})
     if (Result<void> result = part(claims); !result)
       return result.error();
   return claims;

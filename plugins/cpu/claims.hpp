@@ -16,12 +16,14 @@ public:
   // Extents and strides in the value's own memory; dense unless setRoot said otherwise.
   View rootOf(uint32_t value) const;
   bool ownsRoot(uint32_t value) const { return cpu::ownsRoot(*graph->values[value], roots[value]); }
-  // Before anyone asks for the view of a value behind this one.
-  void setRoot(uint32_t value, View view) { views[value] = roots[value] = std::move(view); }
+  // Views of what is behind the value are asked for again; a claimed unit keeps those that it has read.
+  void setRoot(uint32_t value, View view);
   void makeDense(uint32_t value); // with memory of its own, whatever it was a view of
   const std::vector<std::optional<View>> &allRoots() const { return roots; }
 
 private:
+  void forgetBehind(uint32_t value);
+
   const MortiseGraph *graph;
   std::vector<std::optional<View>> roots, views;
 };
@@ -36,6 +38,8 @@ struct Claims {
 
   const View &viewOf(uint32_t value) { return layout.viewOf(value); }
   bool isTaken(const MortiseNode &node) const { return taken[node.index]; }
+  // Whether a claimed unit reads the value's memory, so that it has to stay where it lies.
+  bool isRead(uint32_t value) const;
   void take(const MortiseNode &node) { taken[node.index] = true; }
   // The one element of an f32 literal that is the same everywhere.
   std::optional<double> splat(uint32_t value);
@@ -57,6 +61,7 @@ Result<void> claimUpdates(Claims &claims);
 Result<void> claimRandom(Claims &claims);
 Result<void> claimSorts(Claims &claims);
 Result<void> claimAttentions(Claims &claims);
+Result<void> claimAttentionGradients(Claims &claims);
 bool hasOrder(int32_t dtype); // elements that claimSorts can order
 
 } // namespace mortise::cpu

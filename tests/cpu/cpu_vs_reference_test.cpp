@@ -159,6 +159,36 @@ TEST(Products, MergedSiblings) {
     }
 }
 
+// Convolutions are looked at before siblings are merged, and read behind a view where the merged product stores.
+TEST(Products, MergedSiblingsThatConvolutionsReadTransposed) {
+  for (const int64_t groups : {1, 4, 32}) {
+    Network net;
+    ValueId x = net.input(MORTISE_F32, {2, 12, 32});
+    const auto project = [&] { return net.linear(x, net.weight({32, 32})); };
+    const ValueId k = project(), v = project();
+    net.output(net.convolution(net.transpose(v, {0, 2, 1}), net.weight({32, 32 / groups, 3}), {1}, {1}, groups));
+    net.output(net.op("exp", {k}));
+    auto compiled = check(net);
+    ASSERT_TRUE(compiled);
+    EXPECT_TRUE(compiled->hasStep("side by side")) << compiled->text();
+  }
+}
+
+// A transposed convolution of stride 2 is claimed before, and keeps the place where it reads.
+TEST(Products, SiblingsThatATransposedConvolutionReads) {
+  Network net;
+  ValueId x = net.input(MORTISE_F32, {2, 12, 32});
+  const auto project = [&] { return net.linear(x, net.weight({32, 32})); };
+  const ValueId k = project(), v = project();
+  const ValueId spread = net.op("pad", {net.transpose(v, {0, 2, 1}), net.scalar(0)},
+                                {ints("low", {0, 0, 3}), ints("high", {0, 0, 3}), ints("interior", {0, 0, 1})});
+  net.output(net.convolution(spread, net.op("reverse", {net.weight({16, 32, 4})}, {ints("axes", {2})}), {1}, {0}));
+  net.output(net.op("exp", {k}));
+  auto compiled = check(net);
+  ASSERT_TRUE(compiled);
+  EXPECT_TRUE(compiled->hasStep("gradient of the input")) << compiled->text();
+}
+
 TEST(Products, SiblingsWithOneNumberAsBias) {
   Network net;
   ValueId x = net.input(MORTISE_F32, {3, 32});

@@ -38,6 +38,31 @@ def test_views_behind_products(compile_for, name):
     check(compile_for(BEHIND[name]), BEHIND[name], torch.randn(8, 6, 5))
 
 
+class Siblings(torch.nn.Module):
+    """Two products of one input by constant weights, which may become one, and a convolution that reads one of them through a view."""
+
+    def __init__(self, convolution):
+        super().__init__()
+        self.first, self.second, self.convolution = torch.nn.Linear(16, 16, bias=False), torch.nn.Linear(16, 16), convolution
+
+    def forward(self, x):
+        return self.convolution(self.second(x).transpose(1, 2)), self.first(x).exp()
+
+
+CONVOLUTIONS = {
+    "dense": lambda: torch.nn.Conv1d(16, 8, 3),
+    "depthwise": lambda: torch.nn.Conv1d(16, 16, 4, groups=16, padding=3),
+    "transposed": lambda: torch.nn.ConvTranspose1d(16, 8, 3),
+    "transposed, of stride 2": lambda: torch.nn.ConvTranspose1d(16, 8, 4, stride=2),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions_behind_products_of_one_input(compile_for, name):
+    model = Siblings(CONVOLUTIONS[name]())
+    check(compile_for(model), model, torch.randn(2, 6, 16))
+
+
 class Programs:
     """Makes random programs, as lists of (name, function, text)."""
 
