@@ -6,6 +6,7 @@ import gc
 import importlib
 import inspect
 import logging
+import math
 import random
 
 import pytest
@@ -97,6 +98,85 @@ def test_random_graphs_are_left_out(draw):
     assert any("random numbers" in note for note in notes())
 
 
+def attend(x, q, rate=0.0):
+    """Beside what may be wrong, attention, which PyTorch tags as an operator that draws."""
+    return torch.tanh(x) * 2, torch.nn.functional.scaled_dot_product_attention(q, q + 1, q, dropout_p=rate)
+
+
+@pytest.mark.parametrize("is_handled", [True, False])
+def test_a_wrong_graph_with_attention_is_rolled_back(is_handled, wrong_tanh, monkeypatch):
+    if not is_handled:
+        monkeypatch.delitem(HANDLERS, torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default)
+    x, q = torch.randn(7, 5), torch.randn(1, 2, 6, 8)
+    for found, expected in zip(compiled(attend, verify="first")(x, q), attend(x, q), strict=True):
+        assert torch.equal(found, expected)
+    assert "verify found a wrong result: result 0 differs from eager's by" in notes()[0]
+
+
+def test_gradients_through_attention_are_verified(wrong_tanh):
+    def step(function):
+        x, q = (torch.linspace(-2, 2, size.numel()).view(size).requires_grad_() for size in (torch.Size([7, 5]), torch.Size([1, 2, 6, 8])))
+        sum(result.square().sum() for result in function(x, q)).backward()
+        return x.grad, q.grad
+
+    torch.testing.assert_close(step(compiled(attend, verify="first")), step(attend))
+    assert "verify found a wrong result" in notes()[0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("is_handled", [True, False])
+def test_right_graphs_with_attention_stay(dtype, is_handled, monkeypatch):
+    if not is_handled:
+        monkeypatch.delitem(HANDLERS, torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default)
+    q = torch.randn(1, 2, 6, 8, dtype=dtype, requires_grad=True)
+    for result in compiled(attend, verify="first")(q, q):
+        result.sum().backward(retain_graph=True)
+    assert notes() == []
+
+
+def test_attention_with_dropout_is_left_out():
+    compiled(attend, verify="first")(torch.randn(5), torch.randn(1, 2, 6, 8), 0.5)
+    assert any("random numbers" in note for note in notes())
+
+
+def test_what_attention_in_eager_leaves_to_its_backward_operator_is_not_compared():
+    """On GPUs it has keys of random numbers, which are not set without dropout; here its second result is another one in each call."""
+    made, calls = torch.library.Library("mortise_test", "FRAGMENT"), []
+    made.define("attention(Tensor x, float dropout_p=0.0) -> (Tensor, Tensor)", tags=(torch.Tag.nondeterministic_seeded,))
+
+    def attention(x, dropout_p=0.0):
+        calls.append(x)
+        return x * 2, torch.full_like(x, len(calls))
+
+    made.impl("attention", attention, "CPU")
+    torch.library.register_fake("mortise_test::attention", lambda x, dropout_p=0.0: (torch.empty_like(x), torch.empty_like(x)), lib=made)
+    compiled(lambda x: torch.ops.mortise_test.attention(x.exp()), verify="first")(torch.randn(5))
+    assert len(calls) == 2 and notes() == []
+
+
+def test_gradients_that_are_0_but_for_roundings_are_right():
+    """That of the keys' bias, which adds the same to all scores of a query."""
+    keys, x = nn.Linear(32, 32), torch.randn(2, 9, 32)
+
+    def step(x):
+        heads = [y.view(2, 9, 4, 8).transpose(1, 2) for y in (x, keys(x), x)]
+        return nn.functional.scaled_dot_product_attention(*heads)
+
+    compiled(step, verify="first")(x).square().sum().backward()
+    assert keys.bias.grad.abs().max() < 1e-4 and notes() == []
+
+
+def test_roundings_explain_no_faults(wrong_tanh):
+    """Not even beside a result that consists of roundings alone."""
+    def cancel(x):
+        return (x.exp() + 1).log().softmax(-1).sum(-1) - 1, torch.tanh(x)
+
+    x = torch.randn(40, 70)
+    for found, expected in zip(compiled(cancel, verify="first")(x), cancel(x), strict=True):
+        assert torch.equal(found, expected)
+    assert "result 1 differs" in notes()[0]
+
+
 def test_choosing_calls_leaves_the_programs_random_numbers_alone():
     random.seed(3)
     expected = random.random()
@@ -120,6 +200,12 @@ def test_differences(found, words):
     assert words in verify.difference("result 0", found, torch.tensor([1.0, 2.0]))
     assert verify.difference("result 0", torch.tensor([1.0, 2.0 + 1e-6]), torch.tensor([1.0, 2.0])) == ""
     assert verify.difference("result 0", torch.tensor([1, 3]), torch.tensor([1, 2]))
+
+
+@pytest.mark.parametrize("moved, found, explained", [(1.1, 1.3, True), (1.1, 1.5, False), (1.0, 1.1, False), (math.inf, math.inf, False),
+                                                     (math.nan, math.nan, False), (math.inf, 1.1, True)])
+def test_what_roundings_explain(moved, found, explained):
+    assert verify.explains(*(torch.tensor([2.0, number]) for number in (moved, found, 1.0))) == explained
 
 
 # ---- arguments ------------------------------------------------------------------------------------------------
