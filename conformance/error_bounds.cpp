@@ -86,7 +86,7 @@ Kind kindOf(const MortiseNode &node) {
     return {Sums::normal, product(dims(operand(1)).subspan(1)) + 2};
   if (op == "rope") // x cos + turned x sin: the magnitudes of the operands do not give |terms|, because of a minus
     return {Sums::normal, 2};
-  if (op == "attention")
+  if (op == "attention" || op == "attention_forward" || op == "attention_gradient")
     return {Sums::normal, std::max(operand(0).dims[operand(0).rank - 1], operand(1).dims[operand(1).rank - 2])};
   return {};
 }

@@ -45,26 +45,62 @@ void linear(Draft &draft) {
 }
 
 // none; causal; mask: booleans; added: a mask that is added; grouped: several query heads for one of keys.
+struct Heads {
+  int64_t batch, heads, keyHeads, queries, keys, depth, width;
+  explicit Heads(Draft &draft) {
+    const Dims e = draft.extents(4, 4, 4, draft.unlessBulk(30000, 1 << 20)); // batch, heads, queries, depth
+    batch = std::min<int64_t>(e[0], 3), keyHeads = std::clamp<int64_t>(e[1], 1, 3);
+    heads = draft.point.variant == 4 ? 2 * keyHeads : keyHeads;
+    queries = e[2], depth = e[3];
+    keys = draft.point.shape == Shape::One     ? 1
+           : draft.point.shape == Shape::Large ? draft.pick(100, 1100) // more than any block of keys
+                                               : draft.pick(1, 19, 256);
+    width = draft.unlessBulk(5, 64); // of values
+  }
+  Dims q() const { return {batch, heads, queries, depth}; }
+  Dims k() const { return {batch, keyHeads, keys, depth}; }
+  Dims v() const { return {batch, keyHeads, keys, width}; }
+  Dims result() const { return {batch, heads, queries, width}; }
+  Dims sums() const { return {batch, heads, queries}; }
+
+  // NULL for the variants without one.
+  const MortiseValue *mask(Draft &draft) const {
+    const uint16_t variant = draft.point.variant;
+    if (variant == 1 || variant == 2)
+      draft.keepsFinite(); // a kernel may leave hidden keys out, whatever they hold
+    return variant == 2   ? draft.input(MORTISE_I1, {batch, 1, queries, keys}, between(0, 1))
+           : variant == 3 ? draft.input(draft.point.dtype, {1, heads, queries, keys}, plain)
+                          : nullptr;
+  }
+};
+std::vector<Attribute> attentionAttributes(const Draft &draft) {
+  return {flag("causal", draft.point.variant == 1), real("scale", 0.25)};
+}
+int32_t sumsType(int32_t dtype) { return dtype == MORTISE_F64 ? MORTISE_F64 : MORTISE_F32; }
+
 void attention(Draft &draft) {
   const int32_t dtype = draft.point.dtype;
-  const Dims e = draft.extents(4, 4, 4, draft.unlessBulk(30000, 1 << 20)); // batch, heads, queries, depth
-  const bool grouped = draft.point.variant == 4;
-  const int64_t b = std::min<int64_t>(e[0], 3), g = std::clamp<int64_t>(e[1], 1, 3), h = grouped ? 2 * g : g;
-  const int64_t q = e[2], d = e[3];
-  const int64_t k = draft.point.shape == Shape::One     ? 1
-                    : draft.point.shape == Shape::Large ? draft.pick(100, 1100) // more than any block of keys
-                                                        : draft.pick(1, 19, 256);
-  const int64_t width = draft.unlessBulk(5, 64); // of values
-  std::vector<const MortiseValue *> operands = {draft.operand(dtype, {b, h, q, d}), draft.operand(dtype, {b, g, k, d}),
-                                                draft.operand(dtype, {b, g, k, width})};
-  if (draft.point.variant == 2)
-    operands.push_back(draft.input(MORTISE_I1, {b, 1, q, k}, between(0, 1)));
-  if (draft.point.variant == 3)
-    operands.push_back(draft.input(dtype, {1, h, q, k}, plain));
-  if (draft.point.variant == 1 || draft.point.variant == 2)
-    draft.keepsFinite(); // a kernel may leave hidden keys out, whatever they hold
-  operands.resize(4, nullptr);
-  draft.node(operands, {{dtype, {b, h, q, width}}}, {flag("causal", draft.point.variant == 1), real("scale", 0.25)});
+  const Heads of(draft);
+  const auto *q = draft.operand(dtype, of.q()), *k = draft.operand(dtype, of.k()), *v = draft.operand(dtype, of.v());
+  draft.node({q, k, v, of.mask(draft)}, {{dtype, of.result()}}, attentionAttributes(draft));
+}
+
+void attentionForward(Draft &draft) {
+  const int32_t dtype = draft.point.dtype;
+  const Heads of(draft);
+  const auto *q = draft.operand(dtype, of.q()), *k = draft.operand(dtype, of.k()), *v = draft.operand(dtype, of.v());
+  draft.node({q, k, v, of.mask(draft)}, {{dtype, of.result()}, {sumsType(dtype), of.sums()}},
+             attentionAttributes(draft));
+}
+
+void attentionGradient(Draft &draft) {
+  const int32_t dtype = draft.point.dtype;
+  const Heads of(draft);
+  const auto *q = draft.operand(dtype, of.q()), *k = draft.operand(dtype, of.k()), *v = draft.operand(dtype, of.v());
+  const auto *result = draft.input(dtype, of.result(), plain);
+  const auto *sums = draft.input(sumsType(dtype), of.sums(), plain), *gradient = draft.operand(dtype, of.result());
+  draft.node({q, k, v, result, sums, gradient, of.mask(draft)}, {{dtype, of.q()}, {dtype, of.k()}, {dtype, of.v()}},
+             attentionAttributes(draft));
 }
 
 void raggedAttention(Draft &draft) {
@@ -101,6 +137,8 @@ std::vector<Row> contractionRows() {
   return {{Op::Dot, {"plain", "turned", "batched", "vector", "inner", "outer"}, dot},
           {Op::Linear, {"plain", "transposed", "bare"}, linear},
           {Op::Attention, {"none", "causal", "mask", "added", "grouped"}, attention},
+          {Op::AttentionForward, {"none", "causal", "mask", "added", "grouped"}, attentionForward},
+          {Op::AttentionGradient, {"none", "causal", "mask", "added", "grouped"}, attentionGradient},
           {Op::RaggedAttention, {"none", "causal"}, raggedAttention},
           {Op::Rope, {"halves", "interleaved"}, rope}};
 }

@@ -32,7 +32,8 @@ double pairsOf(const MortiseNode &node, int64_t queries, int64_t keys) {
     return static_cast<double>(queries) * static_cast<double>(keys);
   double pairs = 0;
   for (int64_t i = 0; i < queries; ++i)
-    pairs += static_cast<double>(isOp(node, Op::Attention) ? std::min(i + 1, keys) : std::max(keys - i, int64_t(0)));
+    pairs +=
+        static_cast<double>(isOp(node, Op::RaggedAttention) ? std::max(keys - i, int64_t(0)) : std::min(i + 1, keys));
   return pairs;
 }
 
@@ -57,8 +58,13 @@ double productsOf(const Case &of, const MortiseNode &node) {
   case Op::QuantizedLinear:
     return results * extentOf(node, 0, static_cast<size_t>(node.operands[0]->type->rank - 1));
   case Op::Attention:
+  case Op::AttentionForward:
+  case Op::AttentionGradient: {
+    const bool isGradient = opOf(node) == Op::AttentionGradient;
     return pairsOf(node, node.operands[0]->type->dims[2], node.operands[1]->type->dims[2]) * extentOf(node, 0, 0) *
-           extentOf(node, 0, 1) * (extentOf(node, 0, 3) + extentOf(node, 2, 3));
+           extentOf(node, 0, 1) *
+           ((isGradient ? 3 : 1) * extentOf(node, 0, 3) + (isGradient ? 2 : 1) * extentOf(node, 2, 3));
+  }
   case Op::RaggedAttention:
     return raggedProducts(of, node);
   default:

@@ -14,6 +14,23 @@ struct Attended {
     scores.push_back(score);
     errors.push_back(error);
   }
+  // Of the logarithm of the sum of their exponentials.
+  double logarithmError(const Subject &of) const {
+    double largest = -INFINITY, sum = 0, error = 0;
+    for (const double score : scores)
+      largest = std::max(largest, score);
+    for (size_t j = 0; j < scores.size(); ++j) {
+      const double weight = std::exp(scores[j] - largest);
+      sum += weight;
+      error += weight * (std::expm1(errors[j] + of.w * std::abs(scores[j] - largest)) + 2 * functionUlps * of.w);
+    }
+    if (scores.empty())
+      return 0;
+    error = -std::log1p(-std::min(error / sum + of.growth(static_cast<double>(scores.size())), 0.5));
+    const double logarithm = std::log(sum);
+    return error + of.w * (2 * functionUlps * logarithm + std::abs(largest) + std::abs(largest + logarithm)) +
+           2 * of.tiny;
+  }
   // `value(key, e)`: an element of a key's row of values.
   template <typename Value> void weigh(const Subject &of, size_t depth, Value value, double *to) const {
     double largest = -INFINITY, sum = 0, sumError = 0;
@@ -55,33 +72,113 @@ struct Score {
   }
 };
 
-Result<Doubles> attentionBound(const Subject &of) {
-  const auto at = [&](size_t operand, int axis) { return static_cast<size_t>(of.type(operand).dims[axis]); };
-  const size_t heads = at(0, 1), queries = at(0, 2), depth = at(0, 3), groups = at(1, 1), keys = at(1, 2),
-               width = at(2, 3);
-  const bool causal = intAttribute(of.node, "causal") != 0, added = of.has(3) && isFloat(of.type(3).dtype);
-  const auto maskAt = [&](size_t b, size_t h, size_t i, size_t j) {
-    size_t place = 0;
-    const size_t index[] = {b, h, i, j};
-    for (int axis = 0; axis < 4; ++axis)
-      place = place * at(3, axis) + (at(3, axis) == 1 ? 0 : index[axis]);
-    return of.x(3)[place];
-  };
-  Doubles made(of.y.size());
-  for (size_t row = 0; row < at(0, 0) * heads * queries && width != 0; ++row) {
-    const size_t i = row % queries, h = row / queries % heads, b = row / queries / heads;
-    const size_t group = b * groups + h / (heads / groups);
-    Attended seen;
-    for (size_t j = 0; j < keys; ++j) {
-      const double mask = of.has(3) ? maskAt(b, h, i, j) : 0;
-      if ((causal && j > i) || (of.has(3) && !added && mask == 0))
-        continue;
-      const Score score(of, &of.x()[row * depth], &of.x(1)[(group * keys + j) * depth], depth, added ? mask : 0);
-      seen.add(j, score.value, score.error);
-    }
-    seen.weigh(
-        of, width, [&](size_t j, size_t e) { return of.x(2)[(group * keys + j) * width + e]; }, &made[row * width]);
+// The operands of attention and of its gradient: the scores that a query sees.
+class Operands {
+public:
+  Operands(const Subject &of, size_t mask)
+      : heads(at(of, 0, 1)), queries(at(of, 0, 2)), depth(at(of, 0, 3)), groups(at(of, 1, 1)), keys(at(of, 1, 2)),
+        width(at(of, 2, 3)), rows(at(of, 0, 0) * heads * queries), of(of), mask(mask),
+        causal(intAttribute(of.node, "causal") != 0), added(of.has(mask) && isFloat(of.type(mask).dtype)) {}
+
+  const size_t heads, queries, depth, groups, keys, width, rows;
+  // The head of keys, counted over all batches, that a row of q reads.
+  size_t group(size_t row) const {
+    const size_t h = row / queries % heads, b = row / queries / heads;
+    return b * groups + h / (heads / groups);
   }
+  // Calls body(key, score) for the keys that the row sees.
+  template <typename Body> void each(size_t row, Body body) const {
+    const size_t index[] = {row / queries / heads, row / queries % heads, row % queries};
+    for (size_t j = 0; j < keys; ++j) {
+      double number = 0;
+      if (of.has(mask)) {
+        size_t place = 0;
+        for (size_t axis = 0; axis < 4; ++axis)
+          place = place * at(of, mask, axis) + (at(of, mask, axis) == 1 ? 0 : axis < 3 ? index[axis] : j);
+        number = of.x(mask)[place];
+      }
+      if ((causal && j > index[2]) || (of.has(mask) && !added && number == 0))
+        continue;
+      body(j, Score(of, &of.x()[row * depth], &of.x(1)[(group(row) * keys + j) * depth], depth, added ? number : 0));
+    }
+  }
+
+private:
+  static size_t at(const Subject &of, size_t operand, size_t axis) {
+    return static_cast<size_t>(of.type(operand).dims[axis]);
+  }
+  const Subject &of;
+  const size_t mask;
+  const bool causal, added;
+};
+
+Result<Doubles> attentionBound(const Subject &of) {
+  const Operands operands(of, 3);
+  const size_t width = operands.width;
+  Doubles made(of.y.size());
+  for (size_t row = 0; row < operands.rows && !made.empty(); ++row) {
+    Attended seen;
+    operands.each(row, [&](size_t j, const Score &score) { seen.add(j, score.value, score.error); });
+    if (of.result == 1)
+      made[row] = seen.logarithmError(of);
+    else
+      seen.weigh(
+          of, width, [&](size_t j, size_t e) { return of.x(2)[(operands.group(row) * operands.keys + j) * width + e]; },
+          &made[row * width]);
+  }
+  return made;
+}
+
+// Sums of products of a number that has an error, and one that has none.
+struct Added {
+  double size = 0, error = 0, terms = 0; // of the terms: their magnitudes, their errors, their number
+  void add(double factor, double factorError, double exact) {
+    size += std::abs(factor * exact), error += factorError * std::abs(exact), ++terms;
+  }
+  double total(const Subject &of) const { return error + of.growth(terms) * (size + error) + of.underflows(2 * terms); }
+};
+
+Result<Doubles> attentionGradientBound(const Subject &of) {
+  const Operands operands(of, 6);
+  const size_t depth = operands.depth, width = operands.width, keys = operands.keys;
+  const double scale = floatAttribute(of.node, "scale");
+  std::vector<Added> sums(of.y.size());
+  for (size_t row = 0; row < operands.rows && !sums.empty(); ++row) {
+    const double *gradient = &of.x(5)[row * width], *result = &of.x(3)[row * width], logarithm = of.x(4)[row];
+    Added share;
+    double shares = 0;
+    for (size_t e = 0; e < width; ++e)
+      share.add(gradient[e], 0, result[e]), shares += gradient[e] * result[e];
+    operands.each(row, [&](size_t j, const Score &score) {
+      const size_t key = operands.group(row) * keys + j;
+      const double distance = score.value - logarithm, weight = std::exp(distance);
+      const double weightError =
+          weight * (std::expm1(score.error + of.w * std::abs(distance)) + 2 * functionUlps * of.w) +
+          2 * functionUlps * of.tiny;
+      if (of.result == 2) {
+        for (size_t e = 0; e < width; ++e)
+          sums[key * width + e].add(weight, weightError, gradient[e]);
+        return;
+      }
+      Added product;
+      double change = -shares;
+      for (size_t e = 0; e < width; ++e)
+        product.add(gradient[e], 0, of.x(2)[key * width + e]), change += gradient[e] * of.x(2)[key * width + e];
+      double error = product.total(of) + share.total(of);
+      error += of.w * (std::abs(change) + error);
+      error = weight * error + weightError * (std::abs(change) + error);
+      change *= weight;
+      error = std::abs(scale) * error + 2 * of.w * std::abs(scale) * (std::abs(change) + error) + 2 * of.tiny;
+      change *= scale;
+      const size_t to = of.result == 0 ? row : key;
+      const double *other = of.result == 0 ? &of.x(1)[key * depth] : &of.x()[row * depth];
+      for (size_t d = 0; d < depth; ++d)
+        sums[to * depth + d].add(change, error, other[d]);
+    });
+  }
+  Doubles made;
+  for (const Added &each : sums)
+    made.push_back(each.total(of));
   return made;
 }
 

@@ -46,6 +46,7 @@ Result<Doubles> batchNormBound(const Subject &of);
 
 // attention.cpp
 Result<Doubles> attentionBound(const Subject &of);
+Result<Doubles> attentionGradientBound(const Subject &of);
 Result<Doubles> raggedAttentionBound(const Subject &of);
 
 } // namespace mortise::conformance::formulas

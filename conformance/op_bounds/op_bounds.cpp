@@ -48,6 +48,8 @@ const std::map<std::string_view, Bound> &bounds() {
                                               {"quantized_linear", quantizedLinearBound},
                                               {"normal", normalBound},
                                               {"attention", attentionBound},
+                                              {"attention_forward", attentionBound},
+                                              {"attention_gradient", attentionGradientBound},
                                               {"ragged_attention", raggedAttentionBound}};
     for (const char *name :
          {"exp",  "expm1", "log",  "log1p", "rsqrt", "sin",   "cos",  "tanh",  "erf",  "tan", "asin",  "acos",
@@ -100,8 +102,8 @@ double rounded(double value, int32_t dtype) {
   });
 }
 
-// Of output `output`, the first result of `node`.
-Result<ExactResult> exactResult(const MortiseGraph &graph, const MortiseNode &node, size_t output,
+// Of output `output`, which is this result of `node`.
+Result<ExactResult> exactResult(const MortiseGraph &graph, const MortiseNode &node, size_t result, size_t output,
                                 std::span<const void *const> inputs) {
   Result<std::unique_ptr<OneNode>> alone = OneNode::make(graph, node, false);
   if (!alone)
@@ -109,7 +111,7 @@ Result<ExactResult> exactResult(const MortiseGraph &graph, const MortiseNode &no
   Result<std::vector<Bytes>> operands = operandsOf(graph, node, **alone, inputs);
   if (!operands)
     return operands.error();
-  Subject subject(node, (*alone)->view(), std::move(*operands));
+  Subject subject(node, (*alone)->view(), std::move(*operands), result);
   Result<Doubles> exact = subject.exact();
   if (!exact)
     return exact.error();
@@ -149,14 +151,19 @@ Result<std::vector<ExactResult>> exactResults(const MortiseGraph &graph, std::sp
   std::vector<ExactResult> made(graph.output_count);
   for (size_t i = 0; i < graph.output_count; ++i) {
     const MortiseValue &value = *graph.outputs[i];
-    if (!value.producer || value.producer->results[0] != &value || !isFloat(value.type->dtype))
+    if (!value.producer || !isFloat(value.type->dtype))
       continue;
+    const MortiseNode &producer = *value.producer;
+    const auto result = static_cast<size_t>(
+        std::find(producer.results, producer.results + producer.result_count, &value) - producer.results);
+    if (result > 0 && !isOp(producer, Op::AttentionForward, Op::AttentionGradient))
+      continue; // formulas of other ops are of the first one
     const auto before = std::find(graph.outputs, graph.outputs + i, &value);
     if (before != graph.outputs + i) {
       made[i] = made[static_cast<size_t>(before - graph.outputs)];
       continue;
     }
-    auto found = exactResult(graph, *value.producer, i, inputs);
+    auto found = exactResult(graph, producer, result, i, inputs);
     if (!found)
       return found.error();
     made[i] = std::move(*found);

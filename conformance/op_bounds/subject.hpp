@@ -29,8 +29,8 @@ inline int64_t product(std::span<const int64_t> values) {
 // The last node of a graph with its operands, and the accumulator that its type is computed in.
 class Subject {
 public:
-  Subject(const MortiseNode &node, const MortiseGraph &view, std::vector<Bytes> operands)
-      : node(node), view(view), bytes(std::move(operands)), dtype(node.results[0]->type->dtype),
+  Subject(const MortiseNode &node, const MortiseGraph &view, std::vector<Bytes> operands, size_t result)
+      : node(node), view(view), bytes(std::move(operands)), result(result), dtype(node.results[result]->type->dtype),
         accumulator(dtype == MORTISE_F64 ? MORTISE_F64 : MORTISE_F32), w(unitRoundoff(accumulator)),
         // Half the smallest number, which is no double for f64.
         tiny(accumulator == MORTISE_F64 ? 0x1p-1074 : 0x1p-150) {
@@ -41,6 +41,7 @@ public:
   const MortiseNode &node;
   const MortiseGraph &view; // the node alone
   std::vector<Bytes> bytes; // of the view's inputs
+  const size_t result;      // of the node, whose numbers are asked for
   const int32_t dtype, accumulator;
   const double w, tiny;
   Doubles y; // exact
@@ -111,19 +112,20 @@ public:
 
 private:
   using Run = Result<void> (*)(const MortiseGraph &, std::span<const void *const>, std::span<void *const>);
-  static Result<Doubles> run(const std::vector<Bytes> &operands, const MortiseGraph &of, Run interpret) {
+  Result<Doubles> run(const std::vector<Bytes> &operands, const MortiseGraph &of, Run interpret) const {
     std::vector<const void *> from;
     for (const Bytes &operand : operands)
       from.push_back(operand.data());
-    Doubles made(static_cast<size_t>(elementCount(*of.outputs[0]->type)));
-    std::vector<void *> to = {made.data()};
-    std::vector<Bytes> others;
-    for (size_t i = 1; i < of.output_count; ++i)
-      to.push_back(
-          others.emplace_back(static_cast<size_t>(elementCount(*of.outputs[i]->type)) * sizeof(double) + 8).data());
+    std::vector<Doubles> made;
+    std::vector<void *> to;
+    for (size_t i = 0; i < of.output_count; ++i)
+      made.emplace_back(static_cast<size_t>(elementCount(*of.outputs[i]->type)) + 1);
+    for (Doubles &each : made)
+      to.push_back(each.data());
     if (Result<void> done = interpret(of, from, to); !done)
       return done.error();
-    return made;
+    made[result].pop_back();
+    return std::move(made[result]);
   }
   std::vector<Doubles> values;
 };

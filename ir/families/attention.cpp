@@ -17,7 +17,8 @@ void MortiseDialect::addAttentionOps() {
       >();
 }
 
-Inferred AttentionOp::infer(Adaptor op, const Report &report) {
+// The shape [B, H, Q, E] of what attention gives.
+template <typename Adaptor> static FailureOr<Dims> attendedShape(Adaptor op, const Report &report) {
   Dims q = dimsOf(op.getQ()), k = dimsOf(op.getK()), v = dimsOf(op.getV());
   if (q.size() != 4 || k.size() != 4 || v.size() != 4)
     return report.at("attention_c1")("q, k and v must have rank 4, found " + report.text(q) + ", " + report.text(k) +
@@ -48,7 +49,46 @@ Inferred AttentionOp::infer(Adaptor op, const Report &report) {
         failed(checkElement("a mask that is not i1", mask, element, report.at("attention_c6"))))
       return failure();
   }
-  return Shaped{element, {q[0], q[1], q[2], v[3]}};
+  return Dims{q[0], q[1], q[2], v[3]};
+}
+
+// Of log_sums, and of scores inside a decomposition.
+static Type accumulatorOf(Type element) { return element.isF64() ? element : Float32Type::get(element.getContext()); }
+
+Inferred AttentionOp::infer(Adaptor op, const Report &report) {
+  FailureOr<Dims> shape = attendedShape(op, report);
+  if (failed(shape))
+    return failure();
+  return Shaped{elementOf(op.getQ()), *shape};
+}
+
+Inferred AttentionForwardOp::infer(Adaptor op, const Report &report) {
+  FailureOr<Dims> shape = attendedShape(op, report);
+  if (failed(shape))
+    return failure();
+  Type element = elementOf(op.getQ());
+  return {Shaped{element, *shape}, Shaped{accumulatorOf(element), {(*shape)[0], (*shape)[1], (*shape)[2]}}};
+}
+
+Inferred AttentionGradientOp::infer(Adaptor op, const Report &report) {
+  FailureOr<Dims> shape = attendedShape(op, report);
+  if (failed(shape))
+    return failure();
+  Type element = elementOf(op.getQ());
+  for (auto [name, value] : {std::pair(StringRef("result"), op.getResult()), {"gradient", op.getGradient()}}) {
+    if (dimsOf(value) != *shape)
+      return report.at("attention_gradient_c1")(name + " " + report.text(dimsOf(value)) + " must have the shape " +
+                                                report.text(*shape));
+    if (failed(checkElement(name, value, element, report.at("attention_gradient_c1"))))
+      return failure();
+  }
+  if (dimsOf(op.getLogSums()) != Dims((*shape).begin(), (*shape).end() - 1))
+    return report.at("attention_gradient_c2")("log_sums " + report.text(dimsOf(op.getLogSums())) +
+                                              " must have the first three extents of " + report.text(*shape));
+  if (failed(checkElement("log_sums", op.getLogSums(), accumulatorOf(element), report.at("attention_gradient_c2"))))
+    return failure();
+  auto as = [](Value value) { return Shaped{elementOf(value), dimsOf(value)}; };
+  return {as(op.getQ()), as(op.getK()), as(op.getV())};
 }
 
 Inferred RaggedAttentionOp::infer(Adaptor op, const Report &report) {
@@ -97,7 +137,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // The mask combined with `causal`, of rank 4 with extents 1 or those of the scores. NULL when every query sees every
 // key.
-static Value effectiveMask(AttentionOp op, const Dim &queries, const Dim &keys, Writer &write) {
+template <typename Op> static Value effectiveMask(Op op, const Dim &queries, const Dim &keys, Writer &write) {
   Value mask = op.getMask();
   if (!op.getCausal())
     return mask ? write.widened(mask) : mask;
@@ -129,31 +169,88 @@ static Value zeroUnseen(Value weights, Value mask, Writer &write) {
   return write.make<SelectOp>(seen, weights, write.fill(0, weights));
 }
 
-Values AttentionOp::expand(Writer &write) {
-  Value q = write.widened(getQ()), k = write.widened(getK()), v = write.widened(getV());
-  Dims shape = dimsOf(q);
-  Dim groups = dimsOf(k)[1], keys = dimsOf(k)[2];
-  // The query heads that share a key head become rows of one product, so that k and v are not repeated.
-  Dim rows = groups == Dim(0) ? Dim(0) : floorDiv(shape[1], groups) * shape[2];
-  Dims full{shape[0], shape[1], shape[2], keys};
-  Axes batch{0, 1}, last{3}, inner{2}, all{0, 1, 2, 3};
-  Value scores = write.make<DotOp>(write.reshaped(q, {shape[0], groups, rows, shape[3]}), k, batch, batch, last, last);
-  scores = write.reshaped(scores, full);
-  double scale = getScale().convertToDouble();
+namespace {
+// The products of attention and its gradient. The query heads that share a key head become rows of one product, so
+// that k and v are not repeated.
+struct Heads {
+  Dims whole, grouped; // [B, H, Q, .] and [B, G, H / G * Q, .]; the last extents are those of q
+  Dim keys;
+  Writer &write;
+
+  Heads(Value q, Value k, Writer &write) : whole(dimsOf(q)), grouped(whole), keys(dimsOf(k)[2]), write(write) {
+    Dim groups = dimsOf(k)[1];
+    grouped[1] = groups;
+    grouped[2] = groups == Dim(0) ? Dim(0) : floorDiv(whole[1], groups) * whole[2];
+  }
+  Value rows(Value value) const { return shaped(value, grouped); }
+  Value heads(Value value) const { return shaped(value, whole); }
+  // The sum over these axes, for each batch and key head.
+  Value product(Value x, Value y, int64_t xAxis, int64_t yAxis) const {
+    return write.make<DotOp>(x, y, Axes{0, 1}, Axes{0, 1}, Axes{xAxis}, Axes{yAxis});
+  }
+
+private:
+  Value shaped(Value value, Dims dims) const {
+    dims[3] = dimsOf(value)[3];
+    return write.reshaped(value, dims);
+  }
+};
+} // namespace
+
+// scale * q k^T with the mask, [B, H, Q, K]. `mask` becomes that of effectiveMask.
+template <typename Op> static Value scoresOf(Op op, Value q, Value k, const Heads &of, Value &mask, Writer &write) {
+  Value scores = of.heads(of.product(of.rows(q), k, 3, 3));
+  double scale = op.getScale().convertToDouble();
   if (scale != 1)
     scores = write.times(scores, scale);
-  Value mask = effectiveMask(*this, shape[2], keys, write);
-  if (mask) {
-    Value whole = write.spread(mask, full, all);
-    scores = elementOf(mask).isInteger(1) ? write.make<SelectOp>(whole, scores, write.fill(-infinity, scores))
-                                          : write.make<AddOp>(scores, whole);
-  }
+  mask = effectiveMask(op, of.whole[2], of.keys, write);
+  if (!mask)
+    return scores;
+  Value whole = write.spread(mask, dimsOf(scores), Axes{0, 1, 2, 3});
+  return elementOf(mask).isInteger(1) ? Value(write.make<SelectOp>(whole, scores, write.fill(-infinity, scores)))
+                                      : Value(write.make<AddOp>(scores, whole));
+}
+
+// The result of attention; `scores` becomes what it was made from.
+template <typename Op> static Value attended(Op op, Value &scores, Writer &write) {
+  Value q = write.widened(op.getQ()), k = write.widened(op.getK()), v = write.widened(op.getV());
+  Heads of(q, k, write);
+  Value mask;
+  scores = scoresOf(op, q, k, of, mask, write);
   Value weights = write.make<SoftmaxOp>(scores, int64_t(3));
-  if (getMask()) // with `causal` alone every query sees key 0
+  if (op.getMask()) // with `causal` alone every query sees key 0
     weights = zeroUnseen(weights, mask, write);
-  weights = write.reshaped(weights, {shape[0], groups, rows, keys});
-  Value result = write.make<DotOp>(weights, v, batch, batch, last, inner);
-  return {write.reshaped(result, dimsOf(getType()))};
+  return of.heads(of.product(of.rows(weights), v, 3, 2));
+}
+
+Values AttentionOp::expand(Writer &write) {
+  Value scores;
+  return {attended(*this, scores, write)};
+}
+
+Values AttentionForwardOp::expand(Writer &write) {
+  Value scores, result = attended(*this, scores, write);
+  Value largest = write.make<ReduceMaxOp>(scores, ArrayRef<int64_t>(3));
+  Value powers = write.make<ExpOp>(write.make<SubOp>(scores, write.broadcast(largest, dimsOf(scores), {0, 1, 2})));
+  Value sums = write.make<LogOp>(write.make<ReduceSumOp>(powers, ArrayRef<int64_t>(3)));
+  sums = write.make<AddOp>(largest, sums);
+  Value blind = write.make<CompareOp>(largest, write.fill(-infinity, largest), "eq");
+  return {result, write.make<SelectOp>(blind, write.fill(0, sums), sums)};
+}
+
+Values AttentionGradientOp::expand(Writer &write) {
+  Value q = write.widened(getQ()), k = write.widened(getK()), v = write.widened(getV()),
+        result = write.widened(getResult()), gradient = write.widened(getGradient());
+  Heads of(q, k, write);
+  Value mask, scores = scoresOf(*this, q, k, of, mask, write);
+  auto perQuery = [&](Value value) { return write.broadcast(value, dimsOf(scores), {0, 1, 2}); };
+  Value weights = write.make<ExpOp>(write.make<SubOp>(scores, perQuery(getLogSums())));
+  Value shares = write.make<ReduceSumOp>(write.make<MulOp>(gradient, result), ArrayRef<int64_t>(3));
+  Value change = write.make<SubOp>(of.heads(of.product(of.rows(gradient), v, 3, 3)), perQuery(shares));
+  change = write.times(write.make<MulOp>(weights, change), getScale().convertToDouble());
+  weights = of.rows(weights), change = of.rows(change);
+  return {of.heads(of.product(change, k, 3, 2)), of.product(change, of.rows(q), 2, 2),
+          of.product(weights, of.rows(gradient), 2, 2)};
 }
 
 // The slice [first, limit) of x along the last dimension.

@@ -30,6 +30,38 @@ def Mortise_AttentionOp : Mortise_CompositeOp<"attention"> {
                        Optional<Mortise_Tensor>:$mask, F64Attr:$scale, BoolAttr:$causal);
   let results = (outs Mortise_FloatTensor:$result);
 }
+let since = 3 in {
+def Mortise_AttentionForwardOp : Mortise_CompositeOp<"attention_forward"> {
+  let opTraits = [MortiseTrait_Contraction];
+  let summary = "attention, and what its gradient needs: the logarithm of the sum of exp(score) of each query";
+  let description = [{
+    `result` is that of `attention`, and its constraints hold. log_sums [B, H, Q] is f32 (f64 where q is f64): of the scores that `attention`
+    defines, log(sum(exp(score))) over the keys, and 0 for a query whose scores are all -inf, or where K is 0, as PyTorch's CPU kernel has it.
+  }];
+  let arguments = (ins Mortise_FloatTensor:$q, Mortise_FloatTensor:$k, Mortise_FloatTensor:$v,
+                       Optional<Mortise_Tensor>:$mask, F64Attr:$scale, BoolAttr:$causal);
+  let results = (outs Mortise_FloatTensor:$result, Mortise_FloatTensor:$log_sums);
+}
+def Mortise_AttentionGradientOp : Mortise_CompositeOp<"attention_gradient"> {
+  let opTraits = [MortiseTrait_Contraction];
+  let summary = "the gradients of attention's q, k and v, from that of its result";
+  let description = [{
+    With weight = exp(score - log_sums), the scores being those of `attention` (a hidden key's is -inf, so its weight is 0), and
+    change = weight * (gradient . v - sum(gradient * result)) * scale, per query and key: q_gradient = sum over keys of change * k,
+    k_gradient = sum of change * q and v_gradient = sum of weight * gradient over queries, and over the heads that share the key's. Each has the type of its
+    operand. (Dao et al., FlashAttention, arXiv:2205.14135, algorithm 4.) 0 times an infinity or NaN is NaN; kernels may leave hidden keys
+    out. `result` and log_sums are those of attention_forward; with others, the formula holds.
+
+    Constraints, beyond those of `attention`:
+    * attention_gradient_c1: `result` and `gradient` have the shape [B, H, Q, E] and q's element type.
+    * attention_gradient_c2: log_sums has the shape [B, H, Q], and is f32, or f64 where q is f64.
+  }];
+  let arguments = (ins Mortise_FloatTensor:$q, Mortise_FloatTensor:$k, Mortise_FloatTensor:$v, Mortise_FloatTensor:$result,
+                       Mortise_FloatTensor:$log_sums, Mortise_FloatTensor:$gradient, Optional<Mortise_Tensor>:$mask, F64Attr:$scale,
+                       BoolAttr:$causal);
+  let results = (outs Mortise_FloatTensor:$q_gradient, Mortise_FloatTensor:$k_gradient, Mortise_FloatTensor:$v_gradient);
+}
+}
 def Mortise_RopeOp : Mortise_CompositeOp<"rope"> {
   let summary = "rotary embedding: x * cos + rotated(x) * sin";
   let description = [{

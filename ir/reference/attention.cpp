@@ -24,24 +24,54 @@ Refusal checkHeads(const Shapes &shapes, int32_t rank) {
   return {};
 }
 
-Refusal check(const Shapes &shapes) {
+// Of q, k, v and the mask, which is this operand.
+Refusal checkOperands(const Shapes &shapes, size_t mask) {
   if (Refusal refusal = checkHeads(shapes, 4))
     return refusal;
   std::span<const int64_t> q = shapes.dims(0), k = shapes.dims(1), v = shapes.dims(2);
   Shape keys{q[0], k[1], k[2], q[3]}, values{q[0], k[1], k[2], v[3]}, scores{q[0], q[1], q[2], k[2]};
   if (Refusal refusal =
-          firstOf(shapes.expectOperand(1, shapes.dtype(0), keys), shapes.expectOperand(2, shapes.dtype(0), values),
-                  shapes.expect(shapes.dtype(0), Shape{q[0], q[1], q[2], v[3]})))
+          firstOf(shapes.expectOperand(1, shapes.dtype(0), keys), shapes.expectOperand(2, shapes.dtype(0), values)))
     return refusal;
-  if (!shapes.has(3))
+  if (!shapes.has(mask))
     return {};
-  if (shapes.dtype(3) != MORTISE_I1 && shapes.dtype(3) != shapes.dtype(0))
-    return shapes.fail("expected a mask of i1 or of q's dtype, found " + typeString(shapes.type(3)),
+  if (shapes.dtype(mask) != MORTISE_I1 && shapes.dtype(mask) != shapes.dtype(0))
+    return shapes.fail("expected a mask of i1 or of q's dtype, found " + typeString(shapes.type(mask)),
                        MORTISE_REASON_DTYPE);
-  bool fits = shapes.rank(3) == 4;
+  bool fits = shapes.rank(mask) == 4;
   for (size_t d = 0; fits && d < 4; ++d)
-    fits = shapes.dims(3)[d] == 1 || shapes.dims(3)[d] == scores[d];
-  return fits ? Refusal() : shapes.fail("the mask " + typeString(shapes.type(3)) + " does not broadcast to the scores");
+    fits = shapes.dims(mask)[d] == 1 || shapes.dims(mask)[d] == scores[d];
+  return fits ? Refusal()
+              : shapes.fail("the mask " + typeString(shapes.type(mask)) + " does not broadcast to the scores");
+}
+
+Shape attendedShape(const Shapes &shapes) {
+  std::span<const int64_t> q = shapes.dims(0);
+  return {q[0], q[1], q[2], shapes.dims(2)[3]};
+}
+// The dtype of log_sums.
+int32_t accumulatorOf(int32_t dtype) { return dtype == MORTISE_F64 ? MORTISE_F64 : MORTISE_F32; }
+
+Refusal check(const Shapes &shapes) {
+  if (Refusal refusal = checkOperands(shapes, 3))
+    return refusal;
+  return shapes.expect(shapes.dtype(0), attendedShape(shapes));
+}
+
+Refusal checkForward(const Shapes &shapes) {
+  if (Refusal refusal = check(shapes))
+    return refusal;
+  return shapes.expectResult(1, accumulatorOf(shapes.dtype(0)), shapes.dims(0).first(3));
+}
+
+Refusal checkGradient(const Shapes &shapes) {
+  if (Refusal refusal = checkOperands(shapes, 6))
+    return refusal;
+  const int32_t dtype = shapes.dtype(0);
+  return firstOf(shapes.expectOperand(3, dtype, attendedShape(shapes)),
+                 shapes.expectOperand(4, accumulatorOf(dtype), shapes.dims(0).first(3)),
+                 shapes.expectOperand(5, dtype, attendedShape(shapes)), shapes.expect(dtype, shapes.dims(0)),
+                 shapes.expectResult(1, dtype, shapes.dims(1)), shapes.expectResult(2, dtype, shapes.dims(2)));
 }
 
 struct Heads {
@@ -53,16 +83,37 @@ struct Heads {
   }
 };
 
+std::vector<int64_t> maskStrides(Tensor mask) {
+  Shape strides(4);
+  if (mask) {
+    strides = denseStrides(mask.dims());
+    for (size_t d = 0; d < 4; ++d)
+      strides[d] = mask.dims()[d] == 1 ? 0 : strides[d];
+  }
+  return strides;
+}
+
 // The mask's row for one query, applied to the score of key j. The mask may be absent.
 template <typename T> struct Mask {
-  Mask(const Call &call, std::span<const int64_t> strides, int64_t b, int64_t h, int64_t i)
-      : tensor(call.operand(3)), added(tensor && tensor.dtype() != MORTISE_I1),
+  Mask(const Call &call, Tensor tensor, std::span<const int64_t> strides, int64_t b, int64_t h, int64_t i)
+      : tensor(tensor), added(tensor && tensor.dtype() != MORTISE_I1),
         first(b * strides[0] + h * strides[1] + i * strides[2]), stride(strides[3]),
         last(call.integer("causal") ? i : std::numeric_limits<int64_t>::max()) {}
 
   Number number(int64_t j) const { return j > last ? unseen : T::load(tensor.as<T>()[first + j * stride]); }
   bool hides(int64_t j) const { return !added && (j > last || (tensor && !tensor.as<I1>()[first + j * stride])); }
   bool lets(int64_t j) const { return added ? number(j) != unseen : !hides(j); }
+
+  Number score(int64_t j, Number scale, const typename T::Storage *query, const typename T::Storage *key,
+               int64_t depth) const {
+    if (hides(j))
+      return unseen;
+    Number sum = 0;
+    for (int64_t d = 0; d < depth; ++d)
+      sum += T::load(query[d]) * T::load(key[d]);
+    const Number scaled = inRange<T>(scale * inRange<T>(sum));
+    return added ? inRange<T>(scaled + number(j)) : scaled;
+  }
 
   Tensor tensor;
   bool added;
@@ -73,10 +124,11 @@ struct Rows {
   int64_t stride, length;
 };
 // Computes softmax(scores) times the values; all weights are 0 when no key is seen (`sees` false). `largest` is the
-// largest score. Zero weights are multiplied too, so 0 * infinity gives NaN. `sums` has room for a row.
+// largest score. Zero weights are multiplied too, so 0 * infinity gives NaN. `sums` has room for a row. Returns
+// log(sum(exp(scores))).
 template <typename T>
-void weigh(std::span<Number> scores, Number largest, bool sees, const typename T::Storage *values, Rows rows,
-           Number *sums, typename T::Storage *to) {
+Number weigh(std::span<Number> scores, Number largest, bool sees, const typename T::Storage *values, Rows rows,
+             Number *sums, typename T::Storage *to) {
   Number total = 0;
   for (Number &score : scores) {
     score = inRange<T>(exp(inRange<T>(score - largest)));
@@ -91,46 +143,104 @@ void weigh(std::span<Number> scores, Number largest, bool sees, const typename T
   }
   for (int64_t e = 0; e < rows.length; ++e)
     to[e] = T::store(sums[e]);
+  return largest == unseen ? Number(0) : inRange<T>(largest + log(total));
 }
 
-// Computes one query. `scores` has room for K numbers, `sums` for E.
+// Computes one query. `scores` has room for K numbers, `sums` for E. Returns the logarithm of its sum.
 template <typename T>
-void attend(const Call &call, const Heads &n, std::span<const int64_t> maskStrides, int64_t row, Number *scores,
-            Number *sums) {
+Number attend(const Call &call, const Heads &n, std::span<const int64_t> maskStrides, int64_t row, Number *scores,
+              Number *sums) {
   int64_t i = row % n.Q, h = row / n.Q % n.H, b = row / n.Q / n.H, group = b * n.G + h / (n.H / n.G);
   const auto *query = call.operand(0).as<T>() + row * n.D;
   const auto *keys = call.operand(1).as<T>() + group * n.K * n.D, *values = call.operand(2).as<T>() + group * n.K * n.E;
-  Mask<T> mask(call, maskStrides, b, h, i);
+  Mask<T> mask(call, call.operand(3), maskStrides, b, h, i);
   Number scale = findAttribute(call.node, "scale")->f64, largest = unseen;
   bool sees = !mask.tensor;
   for (int64_t j = 0; j < n.K; ++j) {
-    Number score = 0;
-    for (int64_t d = 0; !mask.hides(j) && d < n.D; ++d)
-      score += T::load(query[d]) * T::load(keys[j * n.D + d]);
-    score = inRange<T>(scale * inRange<T>(score));
-    scores[j] = mask.hides(j) ? unseen : mask.added ? inRange<T>(score + mask.number(j)) : score;
+    scores[j] = mask.score(j, scale, query, keys + j * n.D, n.D);
     largest = maximum(largest, scores[j]);
     sees = sees || mask.lets(j);
   }
-  weigh<T>({scores, static_cast<size_t>(n.K)}, largest, sees, values, {n.E, n.E}, sums,
-           call.result.as<T>() + row * n.E);
+  return weigh<T>({scores, static_cast<size_t>(n.K)}, largest, sees, values, {n.E, n.E}, sums,
+                  call.result.as<T>() + row * n.E);
 }
 
+// Of attention_forward, log_sums, too.
 void run(const Call &call) {
   Heads n(call);
-  Shape maskStrides(4);
-  if (Tensor mask = call.operand(3)) {
-    maskStrides = denseStrides(mask.dims());
-    for (size_t d = 0; d < 4; ++d)
-      maskStrides[d] = mask.dims()[d] == 1 ? 0 : maskStrides[d];
-  }
+  const Shape strides = maskStrides(call.operand(3));
   std::atomic<bool> starved = false;
-  visitFloat(call.result.dtype(), [&](auto type) {
+  visitFloat(call.operand(0).dtype(), [&](auto type) {
+    using T = decltype(type);
+    using Sums = std::conditional_t<T::dtype == MORTISE_F64, F64, F32>;
     call.parallel(call.operand(0).dims()[0] * n.H * n.Q, 8, [&](int64_t begin, int64_t end) {
       std::unique_ptr<Number[]> scratch(new (std::nothrow) Number[static_cast<size_t>(n.K + n.E)]);
       starved = starved || !scratch;
-      for (int64_t row = begin; scratch && row < end; ++row)
-        attend<decltype(type)>(call, n, maskStrides, row, scratch.get(), scratch.get() + n.K);
+      for (int64_t row = begin; scratch && row < end; ++row) {
+        const Number sum = attend<T>(call, n, strides, row, scratch.get(), scratch.get() + n.K);
+        if (call.results.size() > 1)
+          call.results[1].as<Sums>()[row] = Sums::store(sum);
+      }
+    });
+  });
+  if (starved)
+    throw std::bad_alloc();
+}
+
+// Computes what the queries of the heads that share a key head add up to. `sums` has room for K * (D + E) + D numbers.
+template <typename T>
+void attendGradient(const Call &call, const Heads &n, std::span<const int64_t> strides, int64_t b, int64_t g,
+                    Number *sums) {
+  using Sums = std::conditional_t<T::dtype == MORTISE_F64, F64, F32>;
+  const int64_t group = b * n.G + g;
+  const auto *keys = call.operand(1).as<T>() + group * n.K * n.D, *values = call.operand(2).as<T>() + group * n.K * n.E;
+  Number *const ofKeys = sums, *const ofValues = sums + n.K * n.D, *const ofQuery = ofValues + n.K * n.E;
+  std::fill(ofKeys, ofQuery, Number(0));
+  const Number scale = findAttribute(call.node, "scale")->f64;
+  for (int64_t row = 0; row < n.H / n.G * n.Q; ++row) {
+    const int64_t h = g * (n.H / n.G) + row / n.Q, i = row % n.Q, at = (b * n.H + h) * n.Q + i;
+    const Mask<T> mask(call, call.operand(6), strides, b, h, i);
+    const auto *query = call.operand(0).as<T>() + at * n.D, *result = call.operand(3).as<T>() + at * n.E,
+               *gradient = call.operand(5).as<T>() + at * n.E;
+    const Number logarithm = Sums::load(call.operand(4).as<Sums>()[at]);
+    Number share = 0;
+    for (int64_t e = 0; e < n.E; ++e)
+      share += inRange<T>(T::load(gradient[e]) * T::load(result[e]));
+    share = inRange<T>(share);
+    std::fill_n(ofQuery, n.D, Number(0));
+    for (int64_t j = 0; j < n.K; ++j) {
+      const Number weight = inRange<T>(exp(inRange<T>(mask.score(j, scale, query, keys + j * n.D, n.D) - logarithm)));
+      Number change = 0;
+      for (int64_t e = 0; e < n.E; ++e) {
+        change += T::load(gradient[e]) * T::load(values[j * n.E + e]);
+        ofValues[j * n.E + e] += weight * T::load(gradient[e]);
+      }
+      change = inRange<T>(inRange<T>(weight * inRange<T>(inRange<T>(change) - share)) * scale);
+      for (int64_t d = 0; d < n.D; ++d) {
+        ofQuery[d] += change * T::load(keys[j * n.D + d]);
+        ofKeys[j * n.D + d] += change * T::load(query[d]);
+      }
+    }
+    for (int64_t d = 0; d < n.D; ++d)
+      call.results[0].as<T>()[at * n.D + d] = T::store(ofQuery[d]);
+  }
+  for (int64_t d = 0; d < n.K * n.D; ++d)
+    call.results[1].as<T>()[group * n.K * n.D + d] = T::store(ofKeys[d]);
+  for (int64_t e = 0; e < n.K * n.E; ++e)
+    call.results[2].as<T>()[group * n.K * n.E + e] = T::store(ofValues[e]);
+}
+
+void runGradient(const Call &call) {
+  const Heads n(call);
+  const Shape strides = maskStrides(call.operand(6));
+  std::atomic<bool> starved = false;
+  visitFloat(call.operand(0).dtype(), [&](auto type) {
+    call.parallel(call.operand(0).dims()[0] * n.G, 1, [&](int64_t begin, int64_t end) {
+      const auto count = static_cast<size_t>(n.K * (n.D + n.E) + n.D);
+      std::unique_ptr<Number[]> sums(new (std::nothrow) Number[count]);
+      starved = starved || !sums;
+      for (int64_t group = begin; sums && group < end; ++group)
+        attendGradient<decltype(type)>(call, n, strides, group / n.G, group % n.G, sums.get());
     });
   });
   if (starved)
@@ -246,6 +356,8 @@ void runRope(const Call &call) {
 std::span<const OpSpec> attentionOps() {
   static const std::vector<OpSpec> ops = {
       {Op::Attention, check, run},
+      {Op::AttentionForward, checkForward, run},
+      {Op::AttentionGradient, checkGradient, runGradient},
       {Op::RaggedAttention, checkRagged, runRagged},
       {Op::Rope, checkRope, runRope},
   };

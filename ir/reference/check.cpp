@@ -148,8 +148,10 @@ double macs(const MortiseNode &node) {
     return results * dim(0, static_cast<size_t>(node.operands[0]->type->rank - 1));
   if (isOp(node, Op::Convolution))
     return dim(1, 0) == 0 ? 0 : results * static_cast<double>(elementCount(*node.operands[1]->type)) / dim(1, 0);
-  if (isOp(node, Op::Attention))
+  if (isOp(node, Op::Attention) || isOp(node, Op::AttentionForward))
     return dim(0, 0) * dim(0, 1) * dim(0, 2) * dim(1, 2) * (dim(0, 3) + dim(2, 3));
+  if (isOp(node, Op::AttentionGradient))
+    return dim(0, 0) * dim(0, 1) * dim(0, 2) * dim(1, 2) * (3 * dim(0, 3) + 2 * dim(2, 3));
   if (isOp(node, Op::RaggedAttention))
     return dim(0, 0) * dim(0, 1) * dim(1, 0) * (dim(0, 2) + dim(2, 2));
   return 0;

@@ -13,6 +13,13 @@ const Elements wide{"f64", "f32"}, floats{"f64", "f32", "f16", "bf16", "f8E4M3FN
 std::string attention(const char *causal, const char *mask) {
   return std::string("attention %q, %k, %v") + mask + " {{scale = 0.5 : f64, causal = " + causal + "}}";
 }
+std::string attentionForward(const char *causal, const char *mask) {
+  return std::string("attention_forward %q, %k, %v") + mask + " {{scale = 0.5 : f64, causal = " + causal + "}}";
+}
+std::string attentionGradient(const char *causal, const char *mask) {
+  return std::string("attention_gradient %q, %k, %v, %result, %sums, %gradient") + mask +
+         " {{scale = 0.5 : f64, causal = " + causal + "}}";
+}
 std::string convolution(const char *activation, const char *groups, const char *operands) {
   return std::string("fused_convolution %x, %w") + operands +
          " {{strides = array<i64: 2, 1>, low = array<i64: 1, 0>, high = array<i64: 1, 1>, dilations = array<i64: 1, "
@@ -76,6 +83,34 @@ const std::vector<Case> &cases() {
        attention("false", ", %holes"), "{b, 4, 5, 3}"},
       {"attention", "q: {b, 4, 5, 4}, k: {b, 2, s, 4}, v: {b, 2, s, 3}, holes: {1, 4, 1, s}",
        attention("true", ", %holes"), "{b, 4, 5, 3}"},
+      {"attention_forward", "q: {b, 4, 5, 4}, k: {b, 2, s, 4}, v: {b, 2, s, 3}", attentionForward("false", ""),
+       "{b, 4, 5, 3}, {b, 4, 5:wide}", floats},
+      {"attention_forward", "q: {b, 2, s, 4}, k: {b, 2, s, 4}, v: {b, 2, s, 3}", attentionForward("true", ""),
+       "{b, 2, s, 3}, {b, 2, s:wide}"},
+      {"attention_forward", "q: {b, 4, 5, 4}, k: {b, 2, s, 4}, v: {b, 2, s, 3}, seen: {b, 1, 5, s:i1}",
+       attentionForward("true", ", %seen"), "{b, 4, 5, 3}, {b, 4, 5:wide}"},
+      {"attention_forward", "q: {b, 4, 5, 4}, k: {b, 2, s, 4}, v: {b, 2, s, 3}, holes: {1, 4, 1, s}",
+       attentionForward("false", ", %holes"), "{b, 4, 5, 3}, {b, 4, 5:wide}"},
+      {"attention_gradient",
+       "q: {b, 4, 5, 4}, k: {b, 2, s, 4}, v: {b, 2, s, 3}, result: {b, 4, 5, 3}, sums: {b, 4, 5:wide}, gradient: {b, "
+       "4, "
+       "5, 3}",
+       attentionGradient("false", ""), "{b, 4, 5, 4}, {b, 2, s, 4}, {b, 2, s, 3}", floats},
+      {"attention_gradient",
+       "q: {b, 2, s, 4}, k: {b, 2, s, 4}, v: {b, 2, s, 3}, result: {b, 2, s, 3}, sums: {b, 2, s:wide}, gradient: {b, "
+       "2, "
+       "s, 3}",
+       attentionGradient("true", ""), "{b, 2, s, 4}, {b, 2, s, 4}, {b, 2, s, 3}"},
+      {"attention_gradient",
+       "q: {b, 4, 5, 4}, k: {b, 2, s, 4}, v: {b, 2, s, 3}, result: {b, 4, 5, 3}, sums: {b, 4, 5:wide}, gradient: {b, "
+       "4, "
+       "5, 3}, seen: {b, 1, 5, s:i1}",
+       attentionGradient("true", ", %seen"), "{b, 4, 5, 4}, {b, 2, s, 4}, {b, 2, s, 3}"},
+      {"attention_gradient",
+       "q: {b, 4, 5, 4}, k: {b, 2, s, 4}, v: {b, 2, s, 3}, result: {b, 4, 5, 3}, sums: {b, 4, 5:wide}, gradient: {b, "
+       "4, "
+       "5, 3}, holes: {1, 4, 1, s}",
+       attentionGradient("false", ", %holes"), "{b, 4, 5, 4}, {b, 2, s, 4}, {b, 2, s, 3}"},
       {"ragged_attention",
        "q: {2*b, 4, 4}, k: {5, 2, 4}, v: {5, 2, 3}, q_offsets: {s:i64}, k_offsets: {s:i64}",
        "ragged_attention %q, %k, %v, %q_offsets, %k_offsets {{scale = 0.5 : f64, causal = false}}",

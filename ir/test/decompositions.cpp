@@ -138,12 +138,17 @@ std::string functionText(const Case &test, const Spelling &spell) {
     arguments += (arguments.empty() ? "" : ", ") + ("%" + name) + ": " + type + " {mortise.name = \"" + name + "\"}";
     types += (types.empty() ? "" : ", ") + type;
   }
-  bool several = test.results.find("}, {") != std::string::npos;
+  size_t count = 1;
+  for (size_t at = 0; (at = test.results.find("}, {", at)) != std::string::npos; ++at)
+    ++count;
+  std::string returned = count > 1 ? "%r#0" : "%r";
+  for (size_t i = 1; i < count; ++i)
+    returned += ", %r#" + std::to_string(i);
   std::string text = spell.symbolic ? "#s = #mortise.symbols<b in [1, *], s in [1, *]>\n" : "";
   text += "func.func @f(" + arguments + ") -> (" + results + ")" +
-          (spell.symbolic ? " attributes {mortise.symbols = #s}" : "") + " {\n  %r" + (several ? ":2" : "") +
-          " = mortise." + spell(test.op) + " : (" + types + ") -> " + (several ? "(" + results + ")" : results) +
-          "\n  return " + (several ? "%r#0, %r#1" : "%r") + " : " + results + "\n}\n";
+          (spell.symbolic ? " attributes {mortise.symbols = #s}" : "") + " {\n  %r" +
+          (count > 1 ? ":" + std::to_string(count) : "") + " = mortise." + spell(test.op) + " : (" + types + ") -> " +
+          (count > 1 ? "(" + results + ")" : results) + "\n  return " + returned + " : " + results + "\n}\n";
   return text;
 }
 

@@ -83,8 +83,9 @@ static Support judgeAttention(const MortiseNode &node) {
   const auto byParts = [](MortiseReason reason, const std::string &detail) {
     return refuse(reason, detail + ": its products and softmax are taken, in each other's layouts");
   };
-  const MortiseType &q = *node.operands[0]->type, &v = *node.operands[2]->type;
-  if (q.dtype != MORTISE_F32 && (q.dtype != MORTISE_BF16 || hasBrainProducts()))
+  const MortiseType &q = *node.operands[0]->type, &k = *node.operands[1]->type, &v = *node.operands[2]->type;
+  // In a training step the parts are of f32, too.
+  if (q.dtype != MORTISE_F32 && (q.dtype != MORTISE_BF16 || (isOp(node, Op::Attention) && hasBrainProducts())))
     return byParts(MORTISE_REASON_DTYPE, std::string("no kernel of its own for ") + dtypeName(q.dtype));
   for (const Dim &size : {dimsOf(q)[3], dimsOf(v)[3]})
     if (const std::optional<int64_t> number = size.number(); !number || *number < 1)
@@ -96,6 +97,10 @@ static Support judgeAttention(const MortiseNode &node) {
     return byParts(MORTISE_REASON_SIZE, "fewer than " + std::to_string(fewestQueries) + " queries");
   if (const std::optional<int64_t> keys = dimsOf(v)[2].number(); keys && *keys < fewestKeys)
     return byParts(MORTISE_REASON_SIZE, "fewer than " + std::to_string(fewestKeys) + " keys");
+  // The gradient's kernel divides its work by heads of keys.
+  if (const std::optional<int64_t> heads = (dimsOf(k)[0] * dimsOf(k)[1]).number();
+      isOp(node, Op::AttentionGradient) && heads && 2 * *heads <= threadCount())
+    return byParts(MORTISE_REASON_SIZE, "fewer heads of keys than half the threads");
   return {};
 }
 
@@ -118,6 +123,8 @@ Support judge(const MortiseNode &node, std::span<const SymbolRange> symbols) {
   case Op::Cummin:
     return judgeSort(node);
   case Op::Attention:
+  case Op::AttentionForward:
+  case Op::AttentionGradient:
     return judgeAttention(node);
   default:
     return codegen::supports(node);
@@ -221,9 +228,11 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, uint32_t number) cons
       flops *= 2 * terms(node);
       traffic += 2 * results;
       steps = 1;
-    } else if (isOp(node, Op::Attention)) {
-      const std::vector<Dim> k = extents(*node.operands[1]);
-      flops *= 2 * this->number(k[2]) * (1 + this->number(k[3]) / this->number(extents(*node.operands[2])[3]));
+    } else if (isOp(node, Op::Attention, Op::AttentionForward, Op::AttentionGradient)) {
+      const std::vector<Dim> q = extents(*node.operands[0]), v = extents(*node.operands[2]);
+      const double pairs = this->number(q[0]) * this->number(q[1]) * this->number(q[2]) * this->number(v[2]);
+      const bool isGradient = isOp(node, Op::AttentionGradient);
+      flops = 2 * pairs * ((isGradient ? 3 : 1) * this->number(q[3]) + (isGradient ? 2 : 1) * this->number(v[3]));
       traffic += results;
       steps = 1;
     } else if (isOp(node, Op::Embedding, Op::Take)) {
@@ -304,20 +313,6 @@ std::vector<MortiseInPlace> inPlacePairs(const MortiseGraph &graph, std::span<co
 }
 
 namespace {
-// Whether the graph has a product of q and k besides the attention: the forward pass of a training step, whose backward
-// pass reads what follows from the scores. The attention's parts share that product.
-bool sharesScores(const MortiseGraph &graph, const MortiseNode &attention) {
-  const auto source = [](const MortiseValue *value) {
-    while (value->producer && isOp(*value->producer, Op::Reshape, Op::Transpose, Op::Broadcast, Op::Convert))
-      value = value->producer->operands[0];
-    return value;
-  };
-  const MortiseValue *q = source(attention.operands[0]), *k = source(attention.operands[1]);
-  return std::any_of(graph.nodes, graph.nodes + graph.node_count, [&](const MortiseNode *node) {
-    return isOp(*node, Op::Dot) && source(node->operands[0]) == q && source(node->operands[1]) == k;
-  });
-}
-
 // Whether the type of a value says that its elements lie otherwise than dense.
 bool hasStrides(const MortiseNode &node) {
   const auto lies = [](const MortiseValue *value) { return value && value->type->strides; };
@@ -334,8 +329,6 @@ Result<void> propose(Proposal &proposal) {
   std::vector<bool> supported(graph.node_count);
   for (size_t i = 0; i < graph.node_count; ++i) {
     Support verdict = judge(*graph.nodes[i], symbols);
-    if (verdict.yes && isOp(*graph.nodes[i], Op::Attention) && sharesScores(graph, *graph.nodes[i]))
-      verdict = refuse(MORTISE_REASON_OP, "its scores are read besides: its products and softmax share them");
     if (verdict.yes && hasStrides(*graph.nodes[i]))
       verdict = refuse(MORTISE_REASON_LAYOUT, "dense row-major tensors are taken, found strides");
     if (verdict.yes && graph.symbol_count && host().abi_revision < 2)

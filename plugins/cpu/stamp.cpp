@@ -100,11 +100,18 @@ struct Renumbering {
   void apply(RandomBits &bits) const { apply(bits.key), apply(bits.offset), apply(bits.result); }
   void apply(Sort &sort) const { apply(sort.x), apply(sort.values), apply(sort.indices); }
   void apply(Attention &attention) const {
-    apply(attention.value), apply(attention.target);
+    apply(attention.value), apply(attention.target), apply(attention.sums);
     for (View *view : {&attention.q, &attention.k, &attention.v, &attention.result})
       apply(*view);
     if (attention.mask)
       apply(*attention.mask);
+  }
+  void apply(AttentionGradient &gradient) const {
+    for (View *view : {&gradient.q, &gradient.k, &gradient.v, &gradient.result, &gradient.sums, &gradient.gradient})
+      apply(*view);
+    if (gradient.mask)
+      apply(*gradient.mask);
+    apply(gradient.ofQ), apply(gradient.ofK), apply(gradient.ofV);
   }
   void apply(Generated &generated) const { apply(generated.inputs), apply(generated.outputs); }
 

@@ -97,6 +97,7 @@ Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Update &upda
 Result<void> addSteps(StepBuilder &builder, const Unit &unit, const RandomBits &bits);
 Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Sort &sort);
 Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Attention &attention);
+Result<void> addSteps(StepBuilder &builder, const Unit &unit, const AttentionGradient &gradient);
 Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Generated &generated);
 
 } // namespace mortise::cpu

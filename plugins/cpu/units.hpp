@@ -131,11 +131,21 @@ struct Sort {
 
 struct Attention {
   uint32_t value = none, target = none; // the result, and the value in whose memory it is stored
+  uint32_t sums = none;                 // the logarithms of the sums, where they are a result
   View q, k, v, result;                 // where they lie
   std::optional<View> mask;
   double scale = 1;
   bool causal = false;
   bool operator==(const Attention &) const = default;
+};
+
+struct AttentionGradient {
+  View q, k, v, result, sums, gradient;
+  std::optional<View> mask;
+  uint32_t ofQ = none, ofK = none, ofV = none; // results
+  double scale = 1;
+  bool causal = false;
+  bool operator==(const AttentionGradient &) const = default;
 };
 
 // A group of nodes that one generated function computes.
@@ -159,7 +169,9 @@ struct Unit {
   std::vector<uint32_t> reads, writes; // values that have memory
   uint32_t overwrites = none;          // a value that an update may change in place, so that other readers come first
   int32_t order = -1;                  // position in its list, once sorted
-  std::variant<Product, MergedProduct, Convolution, Pool, Update, RandomBits, Sort, Attention, Generated> work;
+  std::variant<Product, MergedProduct, Convolution, Pool, Update, RandomBits, Sort, Attention, AttentionGradient,
+               Generated>
+      work;
 };
 
 // Everything that is decided before the symbols have values. Steps are made of it alone (schedule.hpp), any number of

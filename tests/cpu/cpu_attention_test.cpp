@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Attention of many queries by the plugin's own kernel, in blocks of 64 queries and 512 keys: networks of the
-// other tests, and cases of the conformance kit, have fewer keys than it takes.
+// Attention of many queries, and its gradient, by the plugin's own kernels, in blocks of 64 queries and 512 keys:
+// networks of the other tests, and cases of the conformance kit, have fewer keys than it takes.
 #include "network.hpp"
 
 #include <gtest/gtest.h>
@@ -174,6 +174,125 @@ TEST(CpuAttention, ExtentsAreSymbols) {
   const auto checked = checkShapes(build, {{1, 2}, {3, 64}, {1, 130}, {2, 700}});
   ASSERT_TRUE(checked);
   EXPECT_TRUE(checked->hasStep("cpu.attention")) << checked->text();
+}
+
+// ---- Training
+
+struct Training {
+  ValueId result, sums, ofQ, ofK, ofV;
+};
+// A training step's attention in one region; `gradient` is that of its result.
+Training train(Network &net, ValueId q, ValueId k, ValueId v, ValueId gradient, ValueId mask = ir::noValue,
+               bool causal = false) {
+  const std::vector<Attribute> attributes = {real("scale", 0.3), boolean("causal", causal)};
+  const auto made = net.ops("attention_forward", {q, k, v, mask}, attributes);
+  const auto gradients = net.ops("attention_gradient", {q, k, v, made[0], made[1], gradient, mask}, attributes);
+  return {made[0], made[1], gradients[0], gradients[1], gradients[2]};
+}
+void output(Network &net, const Training &all) {
+  for (const ValueId value : {all.result, all.sums, all.ofQ, all.ofK, all.ofV})
+    net.output(value);
+}
+void checkTrained(Network &net, const Check &how = {}) {
+  const auto compiled = check(net, how);
+  ASSERT_TRUE(compiled);
+  EXPECT_TRUE(compiled->hasStep("cpu.attention")) << compiled->text();
+  EXPECT_TRUE(compiled->hasStep("cpu.attention_gradient")) << compiled->text();
+  EXPECT_FALSE(compiled->hasStep("onednn.matmul")) << compiled->text();
+}
+
+TEST(CpuAttentionGradient, BlocksOfQueriesAndKeys) {
+  for (const int32_t dtype : {MORTISE_F32, MORTISE_BF16})
+    for (const int64_t queries : {5, 64, 130})
+      for (const int64_t keys : {96, 515, 1100})
+        for (const bool causal : {false, true}) {
+          SCOPED_TRACE(std::to_string(queries) + " " + std::to_string(keys) + " " + dtypeName(dtype));
+          Network net;
+          const ValueId q = net.input(dtype, {1, 4, queries, 8}), k = net.input(dtype, {1, 2, keys, 8}),
+                        v = net.input(dtype, {1, 2, keys, 11}), gradient = net.input(dtype, {1, 4, queries, 11});
+          output(net, train(net, q, k, v, gradient, ir::noValue, causal));
+          checkTrained(net);
+          if (testing::Test::HasFatalFailure())
+            return;
+        }
+}
+
+TEST(CpuAttentionGradient, Masks) {
+  for (const int32_t dtype : {MORTISE_F32, MORTISE_BF16})
+    for (const bool adds : {false, true})
+      for (const bool causal : {false, true})
+        for (const std::vector<int64_t> &dims :
+             {std::vector<int64_t>{2, 2, 70, 600}, {1, 1, 70, 600}, {2, 1, 1, 600}}) {
+          Network net;
+          const ValueId q = net.input(dtype, {2, 2, 70, 8}), k = net.input(dtype, {2, 2, 600, 8}),
+                        v = net.input(dtype, {2, 2, 600, 8}), gradient = net.input(dtype, {2, 2, 70, 8}),
+                        mask = net.input(adds ? dtype : MORTISE_I1, dims);
+          output(net, train(net, q, k, v, gradient, mask, causal));
+          checkTrained(net);
+          if (testing::Test::HasFatalFailure())
+            return;
+        }
+}
+
+// As a training step has them: heads side by side, a gradient that is repeated, and rows that lie backwards.
+TEST(CpuAttentionGradient, ReadsThroughViews) {
+  for (const int32_t dtype : {MORTISE_F32, MORTISE_BF16}) {
+    Network net;
+    const auto heads = [&] { return net.transpose(net.input(dtype, {2, 100, 4, 8}), {0, 2, 1, 3}); };
+    const ValueId q = heads(), k = heads(), v = net.op("reverse", {heads()}, {ints("axes", {2})});
+    const ValueId gradient = net.broadcast(net.input(dtype, {4, 100}), {2, 4, 100, 8}, {1, 2});
+    const Training all = train(net, q, k, v, gradient, ir::noValue, true);
+    for (const ValueId value : {all.result, all.ofQ, all.ofK, all.ofV})
+      net.output(net.reshape(net.transpose(value, {0, 2, 1, 3}), {2, 100, 32}));
+    checkTrained(net);
+  }
+}
+
+// Sums that are not those of the scores, as far as e^(score - sum) leaves the range of f32, and infinite operands.
+TEST(CpuAttentionGradient, NumbersAtTheEndsOfTheirRange) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<std::pair<size_t, std::vector<float>>> all = {{0, {infinity}},
+                                                                  {0, {NAN}},
+                                                                  {1, {-infinity, infinity}},
+                                                                  {1, {NAN}},
+                                                                  {2, {infinity}},
+                                                                  {2, {1e-40F}},
+                                                                  {3, {1e36F}},
+                                                                  {4, {-200}},
+                                                                  {4, {200}},
+                                                                  {4, {infinity, -infinity}},
+                                                                  {4, {NAN}},
+                                                                  {5, {infinity}},
+                                                                  {5, {3e38F, -3e38F}}};
+  for (const auto &[position, list] : all)
+    for (const size_t every : {1U, 97U}) {
+      SCOPED_TRACE(std::to_string(position) + " " + std::to_string(list[0]) + " " + std::to_string(every));
+      Network net;
+      const ValueId q = net.input(MORTISE_F32, {1, 2, 70, 8}), k = net.input(MORTISE_F32, {1, 2, 530, 8}),
+                    v = net.input(MORTISE_F32, {1, 2, 530, 8}), result = net.input(MORTISE_F32, {1, 2, 70, 8}),
+                    sums = net.input(MORTISE_F32, {1, 2, 70}), gradient = net.input(MORTISE_F32, {1, 2, 70, 8});
+      for (const ValueId value : net.ops("attention_gradient", {q, k, v, result, sums, gradient, ir::noValue},
+                                         {real("scale", 0.3), boolean("causal", false)}))
+        net.output(value);
+      Check how;
+      how.fill = withNumbers(position, list, every);
+      const auto compiled = check(net, how);
+      ASSERT_TRUE(compiled);
+      EXPECT_TRUE(compiled->hasStep("cpu.attention_gradient")) << compiled->text();
+      if (testing::Test::HasFatalFailure())
+        return;
+    }
+}
+
+TEST(CpuAttentionGradient, ExtentsAreSymbols) {
+  const auto build = [](Network &net, int64_t batch, int64_t tokens) {
+    const auto heads = [&] { return net.input(MORTISE_F32, {batch, 2, tokens, 8}); };
+    const ValueId q = heads(), k = heads(), v = heads(), gradient = heads();
+    output(net, train(net, q, k, v, gradient, net.input(MORTISE_I1, {batch, 1, 1, tokens}), true));
+  };
+  const auto checked = checkShapes(build, {{1, 2}, {3, 64}, {1, 130}, {2, 700}});
+  ASSERT_TRUE(checked);
+  EXPECT_TRUE(checked->hasStep("cpu.attention_gradient")) << checked->text();
 }
 
 } // namespace

@@ -67,6 +67,8 @@ OPS = {
     "atan2": ("elementwise",),
     "atanh": ("elementwise",),
     "attention": ("composite", "contraction"),
+    "attention_forward": ("composite", "contraction"),
+    "attention_gradient": ("composite", "contraction"),
     "batch_norm": ("composite",),
     "bernoulli": ("composite", "random"),
     "broadcast": ("movement", "view"),

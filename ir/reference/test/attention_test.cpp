@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "run_op.hpp"
 
+#include <numeric>
+
 using namespace mortise;
 using namespace mortise::test;
 
@@ -113,6 +115,113 @@ TEST(Attention, Refusals) {
                     {real("scale", 1), flag("causal", false)})
                 .find("mask"),
             std::string::npos);
+}
+
+namespace {
+std::vector<Data> forward(const Data &q, const Data &k, const Data &v, const Data &mask, double scale, bool causal) {
+  const int32_t wide = q.dtype == f64 ? f64 : f32;
+  return runOps("attention_forward", {q, k, v, mask},
+                {{q.dtype, {q.dims[0], q.dims[1], q.dims[2], v.dims[3]}}, {wide, {q.dims[0], q.dims[1], q.dims[2]}}},
+                {real("scale", scale), flag("causal", causal)});
+}
+std::vector<Data> gradients(const Data &q, const Data &k, const Data &v, const Data &gradient, const Data &mask,
+                            double scale, bool causal) {
+  const auto made = forward(q, k, v, mask, scale, causal);
+  return runOps("attention_gradient", {q, k, v, made[0], made[1], gradient, mask},
+                {{q.dtype, q.dims}, {k.dtype, k.dims}, {v.dtype, v.dims}},
+                {real("scale", scale), flag("causal", causal)});
+}
+} // namespace
+
+TEST(AttentionForward, GivesTheLogarithmsOfTheSums) {
+  const Data q{f32, {1, 1, 2, 1}, {1, 2}}, k{f32, {1, 1, 2, 1}, {1, 3}}, v{f32, {1, 1, 2, 1}, {5, 7}};
+  const auto all = forward(q, k, v, absent(), 0.5, false);
+  expectNear(all[1], {std::log(std::exp(0.5) + std::exp(1.5)), std::log(std::exp(1.0) + std::exp(3.0))}, 1e-7);
+  expectValues(all[0], attention(q, k, v, absent(), 0.5, false).values);
+  expectNear(forward(q, k, v, absent(), 0.5, true)[1], {0.5, std::log(std::exp(1.0) + std::exp(3.0))}, 1e-7);
+  // A query that sees nothing, or whose scores are all -inf, has 0; a NaN score gives NaN.
+  expectValues(forward(q, k, v, {i1, {1, 1, 2, 2}, {0, 0, 0, 1}}, 0.5, false)[1], {0, 3});
+  expectValues(forward(q, k, v, {f32, {1, 1, 1, 2}, {-inf, -inf}}, 0.5, false)[1], {0, 0});
+  expectValues(forward(q, {f32, {1, 1, 2, 1}, {1, NaN}}, v, absent(), 0.5, false)[1], {NaN, NaN});
+  // The scores may be large.
+  expectValues(forward({f32, {1, 1, 1, 1}, {1000}}, {f32, {1, 1, 2, 1}, {1000, -1000}}, v, absent(), 1, false)[1],
+               {1e6});
+  const Data none{f32, {1, 1, 0, 1}, {}};
+  expectValues(forward(q, none, none, absent(), 1, false)[1], {0, 0});
+}
+
+// Beside differences of attention itself, in f64.
+TEST(AttentionGradient, IsTheGradient) {
+  const Data q = noise(f64, {1, 4, 3, 2}, 1), k = noise(f64, {1, 2, 4, 2}, 2), v = noise(f64, {1, 2, 4, 3}, 3),
+             gradient = noise(f64, {1, 4, 3, 3}, 4), added = noise(f64, {1, 1, 3, 4}, 5);
+  const Data seen{i1, {1, 1, 3, 4}, {1, 0, 1, 1, 0, 0, 0, 0, 1, 1, 0, 1}};
+  for (const Data &mask : {absent(), added, seen})
+    for (const bool causal : {false, true}) {
+      const auto loss = [&](const std::vector<Data> &operands) {
+        const Data y = attention(operands[0], operands[1], operands[2], mask, 0.7, causal);
+        return std::inner_product(y.values.begin(), y.values.end(), gradient.values.begin(), 0.0);
+      };
+      const auto found = gradients(q, k, v, gradient, mask, 0.7, causal);
+      for (size_t operand = 0; operand < 3; ++operand) {
+        std::vector<double> expected;
+        std::vector<Data> operands = {q, k, v};
+        for (double &number : operands[operand].values) {
+          constexpr double step = 1e-5;
+          number += step;
+          const double above = loss(operands);
+          number -= 2 * step;
+          expected.push_back((above - loss(operands)) / (2 * step));
+          number += step;
+        }
+        expectNear(found[operand], expected, 1e-8);
+      }
+    }
+}
+
+// 0 for a query that sees nothing, in each dtype as in f64, and by the formula for sums that are not attention's.
+TEST(AttentionGradient, OfHostileOperands) {
+  const Data q{f32, {1, 1, 2, 1}, {1, 2}}, k{f32, {1, 1, 2, 1}, {1, 3}}, v{f32, {1, 1, 2, 1}, {5, 7}},
+      gradient{f32, {1, 1, 2, 1}, {1, 1}}, seen{i1, {1, 1, 2, 2}, {0, 0, 0, 1}};
+  const auto blind = gradients(q, k, v, gradient, seen, 0.5, false);
+  expectValues(blind[0], {0, 0});
+  expectValues(blind[1], {0, 0});
+  expectValues(blind[2], {0, 1});
+  const auto run = [&](double sum, double of) {
+    return runOps("attention_gradient",
+                  {{f32, {1, 1, 1, 1}, {1}},
+                   {f32, {1, 1, 1, 1}, {2}},
+                   {f32, {1, 1, 1, 1}, {3}},
+                   {f32, {1, 1, 1, 1}, {1}},
+                   {f32, {1, 1, 1}, {sum}},
+                   {f32, {1, 1, 1, 1}, {of}},
+                   absent()},
+                  {{f32, {1, 1, 1, 1}}, {f32, {1, 1, 1, 1}}, {f32, {1, 1, 1, 1}}},
+                  {real("scale", 1), flag("causal", false)});
+  };
+  const auto twice = run(2, 1); // weight 1, change 1 * (3 - 1)
+  expectValues(twice[0], {4});
+  expectValues(twice[1], {2});
+  expectValues(twice[2], {1});
+  expectValues(run(-200, 1)[2], {inf});
+  expectValues(run(200, 1)[2], {0});
+  expectValues(run(NaN, 1)[2], {NaN});
+  expectValues(run(2, inf)[0], {NaN}); // inf - inf
+}
+
+TEST(AttentionGradient, Refusals) {
+  const Data x = counting(f32, {1, 2, 3, 4}), sums = counting(f32, {1, 2, 3}), other = counting(f32, {1, 2, 3, 5});
+  const auto error = [&](const std::vector<Data> &operands) {
+    OpRun run;
+    const Result<void> result = run.run("attention_gradient", operands, {{f32, x.dims}, {f32, x.dims}, {f32, x.dims}},
+                                        {real("scale", 1), flag("causal", false)});
+    return result ? std::string() : result.error().message;
+  };
+  EXPECT_EQ(error({x, x, x, x, sums, x, absent()}), "");
+  EXPECT_NE(error({x, x, x, x, sums, other, absent()}), "");
+  EXPECT_NE(error({x, x, x, other, sums, x, absent()}), "");
+  EXPECT_NE(error({x, x, x, x, x, x, absent()}), "");
+  EXPECT_NE(error({x, x, x, x, {f64, {1, 2, 3}, sums.values}, x, absent()}), "");
+  EXPECT_NE(error({x, x, x, x, sums, x, counting(f32, {1, 1, 3, 2})}).find("broadcast"), std::string::npos);
 }
 
 namespace {

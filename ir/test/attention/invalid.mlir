@@ -124,3 +124,30 @@ func.func @angles(%x: tensor<2x3x4xf32>, %c: tensor<3x4xf32>) -> tensor<2x3x4xf3
   %0 = mortise.rope %x, %c, %c {interleaved = false} : (tensor<2x3x4xf32>, tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<2x3x4xf32>
   return %0 : tensor<2x3x4xf32>
 }
+
+// -----
+
+func.func @gradient(%q: tensor<1x2x5x4xf32>, %k: tensor<1x2x7x4xf32>, %s: tensor<1x2x5xf32>, %g: tensor<1x2x5x3xf32>) -> tensor<1x2x5x4xf32> {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{gradient [1, 2, 5, 3] must have the shape [1, 2, 5, 4] (attention_gradient_c1)}}
+  %0:3 = mortise.attention_gradient %q, %k, %k, %q, %s, %g {scale = 1.0 : f64, causal = false} : (tensor<1x2x5x4xf32>, tensor<1x2x7x4xf32>, tensor<1x2x7x4xf32>, tensor<1x2x5x4xf32>, tensor<1x2x5xf32>, tensor<1x2x5x3xf32>) -> (tensor<1x2x5x4xf32>, tensor<1x2x7x4xf32>, tensor<1x2x7x4xf32>)
+  return %0#0 : tensor<1x2x5x4xf32>
+}
+
+// -----
+
+func.func @sums(%q: tensor<1x2x5x4xbf16>, %k: tensor<1x2x7x4xbf16>, %s: tensor<1x2x5xbf16>) -> tensor<1x2x5x4xbf16> {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{log_sums must have element type f32, found bf16 (attention_gradient_c2)}}
+  %0:3 = mortise.attention_gradient %q, %k, %k, %q, %s, %q {scale = 1.0 : f64, causal = false} : (tensor<1x2x5x4xbf16>, tensor<1x2x7x4xbf16>, tensor<1x2x7x4xbf16>, tensor<1x2x5x4xbf16>, tensor<1x2x5xbf16>, tensor<1x2x5x4xbf16>) -> (tensor<1x2x5x4xbf16>, tensor<1x2x7x4xbf16>, tensor<1x2x7x4xbf16>)
+  return %0#0 : tensor<1x2x5x4xbf16>
+}
+
+// -----
+
+func.func @forward(%q: tensor<1x3x5x4xf32>, %k: tensor<1x2x7x4xf32>) -> tensor<1x3x5xf32> {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{the heads of q (3) must be a multiple of those of k (2) (attention_c4)}}
+  %0:2 = mortise.attention_forward %q, %k, %k {scale = 1.0 : f64, causal = false} : (tensor<1x3x5x4xf32>, tensor<1x2x7x4xf32>, tensor<1x2x7x4xf32>) -> (tensor<1x3x5x4xf32>, tensor<1x3x5xf32>)
+  return %0#1 : tensor<1x3x5xf32>
+}

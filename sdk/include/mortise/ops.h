@@ -135,6 +135,8 @@
   X(TOP_K, TopK, top_k) \
   X(UNIFORM, Uniform, uniform) \
   X(WHILE, While, while) \
+  X(ATTENTION_FORWARD, AttentionForward, attention_forward) \
+  X(ATTENTION_GRADIENT, AttentionGradient, attention_gradient) \
   X(COPYSIGN, Copysign, copysign)
 
 /* X(NAME, Name): MORTISE_TRAIT_NAME, mortise::Trait::Name. */
@@ -282,8 +284,10 @@ typedef enum MortiseOp {
   MORTISE_OP_TOP_K = 118,
   MORTISE_OP_UNIFORM = 119,
   MORTISE_OP_WHILE = 120,
-  MORTISE_OP_COPYSIGN = 121,
-  MORTISE_OP_COUNT = 122 /* numbers are below it */
+  MORTISE_OP_ATTENTION_FORWARD = 121,
+  MORTISE_OP_ATTENTION_GRADIENT = 122,
+  MORTISE_OP_COPYSIGN = 123,
+  MORTISE_OP_COUNT = 124 /* numbers are below it */
 } MortiseOp;
 
 typedef enum MortiseTrait {
@@ -458,6 +462,18 @@ MORTISE_TABLE_FUNCTION const MortiseOpInfo *mortise_op_info(int32_t op) {
       {"values", 0x5ffe, MORTISE_ARITY_ONE},
       {"gate", 0x7e, MORTISE_ARITY_ONE},
       {"up", 0x7e, MORTISE_ARITY_ONE},
+      {"result", 0x7e, MORTISE_ARITY_ONE},
+      {"log_sums", 0x7e, MORTISE_ARITY_ONE},
+      {"q", 0x7e, MORTISE_ARITY_ONE},
+      {"k", 0x7e, MORTISE_ARITY_ONE},
+      {"v", 0x7e, MORTISE_ARITY_ONE},
+      {"result", 0x7e, MORTISE_ARITY_ONE},
+      {"log_sums", 0x7e, MORTISE_ARITY_ONE},
+      {"gradient", 0x7e, MORTISE_ARITY_ONE},
+      {"mask", 0x7ffe, MORTISE_ARITY_OPTIONAL},
+      {"q_gradient", 0x7e, MORTISE_ARITY_ONE},
+      {"k_gradient", 0x7e, MORTISE_ARITY_ONE},
+      {"v_gradient", 0x7e, MORTISE_ARITY_ONE},
   };
   static const MortiseAttributeInfo attributes[] = {
       {"axis", MORTISE_ATTRIBUTE_I64, 0, NULL, 0, NULL},
@@ -662,6 +678,8 @@ MORTISE_TABLE_FUNCTION const MortiseOpInfo *mortise_op_info(int32_t op) {
       {MORTISE_OP_TOP_K, 2, MORTISE_TRAIT_COMPOSITE | MORTISE_TRAIT_SORT, 0, "mortise.top_k", &slots[21], 1, &slots[50], 2, &attributes[76], 4},
       {MORTISE_OP_UNIFORM, 2, MORTISE_TRAIT_COMPOSITE | MORTISE_TRAIT_RANDOM, 0, "mortise.uniform", &slots[46], 2, &slots[11], 1, &attributes[22], 2},
       {MORTISE_OP_WHILE, 2, MORTISE_TRAIT_CONTROL_FLOW, 2, "mortise.while", &slots[65], 1, &slots[66], 1, NULL, 0},
+      {MORTISE_OP_ATTENTION_FORWARD, 3, MORTISE_TRAIT_COMPOSITE | MORTISE_TRAIT_CONTRACTION, 0, "mortise.attention_forward", &slots[12], 4, &slots[89], 2, &attributes[1], 2},
+      {MORTISE_OP_ATTENTION_GRADIENT, 3, MORTISE_TRAIT_COMPOSITE | MORTISE_TRAIT_CONTRACTION, 0, "mortise.attention_gradient", &slots[91], 7, &slots[98], 3, &attributes[1], 2},
       {MORTISE_OP_COPYSIGN, 3, MORTISE_TRAIT_ELEMENTWISE, 0, "mortise.copysign", &slots[9], 2, &slots[11], 1, NULL, 0},
   };
   return op > 0 && op < MORTISE_OP_COUNT ? &rows[op - 1] : NULL;
@@ -669,7 +687,7 @@ MORTISE_TABLE_FUNCTION const MortiseOpInfo *mortise_op_info(int32_t op) {
 
 /* The number of the op of this name ("mortise.add"); MORTISE_OP_UNKNOWN for a vendor's op, a newer one or NULL. */
 MORTISE_TABLE_FUNCTION int32_t mortise_op_find(const char *name) {
-  static const uint16_t by_name[] = {1, 71, 72, 2, 73, 74, 75, 3, 4, 76, 77, 78, 79, 5, 80, 6, 7, 81, 8, 9, 82, 83, 10, 11, 12, 13, 14, 121, 15, 84, 85, 86, 87, 88, 89, 16, 90, 17, 18, 91, 92, 19, 20, 21, 22, 93, 23, 94, 24, 95, 25, 26, 96, 27, 28, 29, 30, 97, 31, 98, 32, 33, 34, 35, 36, 37, 38, 39, 99, 40, 41, 42, 43, 44, 100, 101, 102, 103, 104, 105, 45, 46, 47, 106, 48, 49, 50, 51, 52, 53, 107, 54, 55, 108, 109, 110, 111, 56, 112, 113, 57, 58, 59, 114, 60, 61, 115, 62, 63, 64, 116, 65, 66, 67, 117, 68, 118, 69, 119, 120, 70};
+  static const uint16_t by_name[] = {1, 71, 72, 2, 73, 74, 75, 3, 4, 76, 77, 78, 79, 5, 80, 6, 121, 122, 7, 81, 8, 9, 82, 83, 10, 11, 12, 13, 14, 123, 15, 84, 85, 86, 87, 88, 89, 16, 90, 17, 18, 91, 92, 19, 20, 21, 22, 93, 23, 94, 24, 95, 25, 26, 96, 27, 28, 29, 30, 97, 31, 98, 32, 33, 34, 35, 36, 37, 38, 39, 99, 40, 41, 42, 43, 44, 100, 101, 102, 103, 104, 105, 45, 46, 47, 106, 48, 49, 50, 51, 52, 53, 107, 54, 55, 108, 109, 110, 111, 56, 112, 113, 57, 58, 59, 114, 60, 61, 115, 62, 63, 64, 116, 65, 66, 67, 117, 68, 118, 69, 119, 120, 70};
   size_t low = 0, high = sizeof(by_name) / sizeof(by_name[0]);
   if (!name || strncmp(name, "mortise.", 8) != 0)
     return MORTISE_OP_UNKNOWN;
