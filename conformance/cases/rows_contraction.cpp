@@ -96,8 +96,9 @@ void attentionForward(Draft &draft) {
 void attentionGradient(Draft &draft) {
   const int32_t dtype = draft.point.dtype;
   const Heads of(draft);
-  const auto *q = draft.operand(dtype, of.q()), *k = draft.operand(dtype, of.k()), *v = draft.operand(dtype, of.v());
-  const auto *result = draft.input(dtype, of.result(), plain);
+  // Plain, since what weights e^(score - sum) come to is beyond f32 for others, and an order of summation decides then.
+  const auto *q = draft.input(dtype, of.q(), plain), *k = draft.input(dtype, of.k(), plain);
+  const auto *v = draft.operand(dtype, of.v()), *result = draft.input(dtype, of.result(), plain);
   const auto *sums = draft.input(sumsType(dtype), of.sums(), plain), *gradient = draft.operand(dtype, of.result());
   draft.node({q, k, v, result, sums, gradient, of.mask(draft)}, {{dtype, of.q()}, {dtype, of.k()}, {dtype, of.v()}},
              attentionAttributes(draft));
