@@ -84,8 +84,8 @@ static Support judgeAttention(const MortiseNode &node) {
     return refuse(reason, detail + ": its products and softmax are taken, in each other's layouts");
   };
   const MortiseType &q = *node.operands[0]->type, &k = *node.operands[1]->type, &v = *node.operands[2]->type;
-  // In a training step the parts are of f32, too.
-  if (q.dtype != MORTISE_F32 && (q.dtype != MORTISE_BF16 || (isOp(node, Op::Attention) && hasBrainProducts())))
+  // The parts of bf16 are of f32, too.
+  if (q.dtype != MORTISE_F32 && q.dtype != MORTISE_BF16)
     return byParts(MORTISE_REASON_DTYPE, std::string("no kernel of its own for ") + dtypeName(q.dtype));
   for (const Dim &size : {dimsOf(q)[3], dimsOf(v)[3]})
     if (const std::optional<int64_t> number = size.number(); !number || *number < 1)

@@ -338,35 +338,79 @@ static void clockLayers() {
   }
 }
 
-// The kernel, plain and causal, beside product, softmax and product; 12 heads of 64, f32.
+namespace {
+enum Form { Parts, Whole, Causal, Forms };
+
+// A training step's attention, forward and backward, one op after the other: the scores in memory, and made twice.
+void trainByParts(Network &net, ValueId q, ValueId k, ValueId v, ValueId gradient, double scale) {
+  const std::vector<int64_t> dims = {net.dims(q)[0], net.dims(q)[1], net.dims(q)[2], net.dims(k)[2]};
+  const auto product = [&](ValueId x, ValueId y, int64_t xAxis, int64_t yAxis) {
+    return net.dot(x, y, {0, 1}, {0, 1}, {xAxis}, {yAxis});
+  };
+  const auto scores = [&] { return net.op("mul", {product(q, k, 3, 3), net.splat(scale, dims)}); };
+  const auto perQuery = [&](ValueId x) { return net.broadcast(x, dims, {0, 1, 2}); };
+  const auto overKeys = [&](const char *op, ValueId x) { return net.op(op, {x}, {ints("axes", {3})}); };
+  const ValueId before = scores(), largest = overKeys("reduce_max", before);
+  const ValueId powers = net.op("exp", {net.op("sub", {before, perQuery(largest)})});
+  const ValueId sums = net.op("add", {largest, net.op("log", {overKeys("reduce_sum", powers)})});
+  const ValueId result = product(net.op("softmax", {before}, {integer("axis", 3)}), v, 3, 2);
+  const ValueId weights = net.op("exp", {net.op("sub", {scores(), perQuery(sums)})});
+  const ValueId share = overKeys("reduce_sum", net.op("mul", {gradient, result}));
+  ValueId change = net.op("sub", {product(gradient, v, 3, 3), perQuery(share)});
+  change = net.op("mul", {net.op("mul", {weights, change}), net.splat(scale, dims)});
+  for (const ValueId value :
+       {result, sums, product(change, k, 3, 2), product(change, q, 2, 2), product(weights, gradient, 2, 2)})
+    net.output(value);
+}
+
+// 12 heads of 64; bf16 is widened for the parts.
+void attentionNetwork(Network &net, int64_t tokens, int32_t dtype, Form form, bool trains) {
+  constexpr double scale = 0.125;
+  const auto input = [&] {
+    const ValueId x = net.input(dtype, {1, 12, tokens, 64});
+    return form == Parts && dtype != MORTISE_F32 ? net.op("convert", {x}, {text("dtype", "f32")}) : x;
+  };
+  const ValueId q = input(), k = input(), v = input(), gradient = trains ? input() : ir::noValue;
+  const std::vector<Attribute> attributes = {real("scale", scale), boolean("causal", form == Causal)};
+  if (form == Parts && trains)
+    return trainByParts(net, q, k, v, gradient, scale);
+  if (form == Parts)
+    return net.output(net.attention(q, k, v, scale));
+  if (!trains)
+    return net.output(net.op("attention", {q, k, v, ir::noValue}, attributes));
+  const auto made = net.ops("attention_forward", {q, k, v, ir::noValue}, attributes);
+  const auto gradients = net.ops("attention_gradient", {q, k, v, made[0], made[1], gradient, ir::noValue}, attributes);
+  for (const ValueId value : {made[0], made[1], gradients[0], gradients[1], gradients[2]})
+    net.output(value);
+}
+} // namespace
+
+// The kernels, plain and causal, beside product, softmax and product.
 static void clockAttention() {
-  enum Form { Parts, Whole, Causal, Forms };
-  for (const int64_t tokens : {128, 512, 1024, 2048}) {
-    double best[Forms];
-    size_t workspace[Forms];
-    for (int form = Parts; form < Forms; ++form) {
-      Network net;
-      const auto input = [&] { return net.input(MORTISE_F32, {1, 12, tokens, 64}); };
-      const ValueId q = input(), k = input(), v = input();
-      net.output(form == Parts ? net.attention(q, k, v, 0.125)
-                               : net.op("attention", {q, k, v, ir::noValue},
-                                        {real("scale", 0.125), boolean("causal", form == Causal)}));
-      auto graph = net.finish();
-      auto compiled = must(Compiled::make(graph));
-      const Buffers buffers(graph->view());
-      must(compiled->bind(buffers.bound));
-      best[form] = 1e9, workspace[form] = compiled->workspaceBytes();
-      const double until = seconds() + 0.5;
-      for (int round = 0; round < 6 || seconds() < until; ++round) {
-        const double start = seconds();
-        must(compiled->run(buffers.passed, buffers.out));
-        best[form] = std::min(best[form], seconds() - start);
+  for (const bool trains : {false, true})
+    for (const int32_t dtype : {MORTISE_F32, MORTISE_BF16})
+      for (const int64_t tokens : {128, 512, 1024, 2048}) {
+        double best[Forms];
+        size_t workspace[Forms];
+        for (int form = Parts; form < Forms; ++form) {
+          Network net;
+          attentionNetwork(net, tokens, dtype, Form(form), trains);
+          auto graph = net.finish();
+          auto compiled = must(Compiled::make(graph));
+          const Buffers buffers(graph->view());
+          must(compiled->bind(buffers.bound));
+          best[form] = 1e9, workspace[form] = compiled->workspaceBytes();
+          const double until = seconds() + 0.5;
+          for (int round = 0; round < 6 || seconds() < until; ++round) {
+            const double start = seconds();
+            must(compiled->run(buffers.passed, buffers.out));
+            best[form] = std::min(best[form], seconds() - start);
+          }
+        }
+        printf("%s%s, %4ld tokens: parts %8.3f ms, %6.1f MB; kernel %8.3f ms, causal %8.3f ms, %6.1f MB\n",
+               dtypeName(dtype), trains ? ", training" : "", long(tokens), best[Parts] * 1e3,
+               double(workspace[Parts]) / 1e6, best[Whole] * 1e3, best[Causal] * 1e3, double(workspace[Causal]) / 1e6);
       }
-    }
-    printf("%4ld tokens: parts %8.3f ms, %6.1f MB; kernel %8.3f ms, causal %8.3f ms, %6.1f MB\n", long(tokens),
-           best[Parts] * 1e3, double(workspace[Parts]) / 1e6, best[Whole] * 1e3, best[Causal] * 1e3,
-           double(workspace[Causal]) / 1e6);
-  }
 }
 
 int main(int count, char **arguments) {
