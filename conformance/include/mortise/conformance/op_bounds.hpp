@@ -31,10 +31,10 @@ struct ExactResult {
   std::vector<double> bounds; // the largest distance of a device's result from `values`
 };
 
-// Of a static graph: for outputs that are the first result of a node, and floats; empty for the others. A node's
-// operands are what the interpreter makes of the nodes before it, rounded to their types. Bounds of ops without a
-// closed form are measured (standardErrors). A bound is not finite where rounding alone may make an intermediate result
-// infinite, or 0 before it meets an infinity. Errors are those of the interpreter.
+// Of a static graph: for outputs that are floats, and the first result of a node, or any of attention in training;
+// empty for the others. A node's operands are what the interpreter makes of the nodes before it, rounded to their
+// types. Bounds of ops without a closed form are measured (standardErrors). A bound is not finite where rounding alone
+// may make an intermediate result infinite, or 0 before it meets an infinity. Errors are those of the interpreter.
 Result<std::vector<ExactResult>> exactResults(const MortiseGraph &graph, std::span<const void *const> inputs);
 
 } // namespace mortise::conformance
