@@ -26,7 +26,10 @@ struct Attended {
     }
     if (scores.empty())
       return 0;
-    error = -std::log1p(-std::min(error / sum + of.growth(static_cast<double>(scores.size())), 0.5));
+    const double relative = error / sum + of.growth(static_cast<double>(scores.size()));
+    if (!(relative < 0.5))
+      return INFINITY; // rounding alone decides which key is seen
+    error = -std::log1p(-relative);
     const double logarithm = std::log(sum);
     return error + of.w * (2 * functionUlps * logarithm + std::abs(largest) + std::abs(largest + logarithm)) +
            2 * of.tiny;
