@@ -135,7 +135,7 @@ Number weigh(std::span<Number> scores, Number largest, bool sees, const typename
     total += score;
   }
   std::fill_n(sums, rows.length, 0.0);
-  for (Number score : scores) {
+  for (const Number &score : scores) {
     Number weight = sees ? inRange<T>(score / total) : 0;
     for (int64_t e = 0; e < rows.length; ++e)
       sums[e] += weight * T::load(values[e]);
@@ -194,7 +194,8 @@ void attendGradient(const Call &call, const Heads &n, std::span<const int64_t> s
   using Sums = std::conditional_t<T::dtype == MORTISE_F64, F64, F32>;
   const int64_t group = b * n.G + g;
   const auto *keys = call.operand(1).as<T>() + group * n.K * n.D, *values = call.operand(2).as<T>() + group * n.K * n.E;
-  Number *const ofKeys = sums, *const ofValues = sums + n.K * n.D, *const ofQuery = ofValues + n.K * n.E;
+  const auto keyCount = static_cast<size_t>(n.K * n.D), valueCount = static_cast<size_t>(n.K * n.E);
+  Number *const ofKeys = sums, *const ofValues = ofKeys + keyCount, *const ofQuery = ofValues + valueCount;
   std::fill(ofKeys, ofQuery, Number(0));
   const Number scale = findAttribute(call.node, "scale")->f64;
   for (int64_t row = 0; row < n.H / n.G * n.Q; ++row) {
@@ -224,10 +225,11 @@ void attendGradient(const Call &call, const Heads &n, std::span<const int64_t> s
     for (int64_t d = 0; d < n.D; ++d)
       call.results[0].as<T>()[at * n.D + d] = T::store(ofQuery[d]);
   }
-  for (int64_t d = 0; d < n.K * n.D; ++d)
-    call.results[1].as<T>()[group * n.K * n.D + d] = T::store(ofKeys[d]);
-  for (int64_t e = 0; e < n.K * n.E; ++e)
-    call.results[2].as<T>()[group * n.K * n.E + e] = T::store(ofValues[e]);
+  auto *keysTo = call.results[1].as<T>() + group * n.K * n.D, *valuesTo = call.results[2].as<T>() + group * n.K * n.E;
+  for (size_t d = 0; d < keyCount; ++d)
+    keysTo[d] = T::store(ofKeys[d]);
+  for (size_t e = 0; e < valueCount; ++e)
+    valuesTo[e] = T::store(ofValues[e]); // NOLINT(clang-analyzer-security.ArrayBound): `sums` has the room
 }
 
 void runGradient(const Call &call) {
