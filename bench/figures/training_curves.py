@@ -20,7 +20,7 @@ from figures import ArgumentError
 
 MEASURES = "500 training steps of GPT-2 and ResNet, f32 and bf16: loss against eager, step time over eager's and Inductor's, peak memory"
 NEEDS = "cpu, Linux; transformers, scikit-learn, matplotlib; g++ for Inductor"
-MINUTES = 30
+MINUTES = 60
 
 STEPS, LAST, RUNS = 500, 50, 4
 SIDES = ("eager", "fused", "inductor", "mortise")

@@ -42,7 +42,7 @@ void Layout::makeDense(uint32_t value) {
   views[value] = denseView(*graph->values[value]);
 }
 
-bool Claims::isRead(uint32_t value) const {
+bool Claims::isReadByUnit(uint32_t value) const {
   return std::ranges::any_of(
       units, [&](const Unit &unit) { return std::ranges::find(unit.reads, value) != unit.reads.end(); });
 }

@@ -39,7 +39,7 @@ struct Claims {
   const View &viewOf(uint32_t value) { return layout.viewOf(value); }
   bool isTaken(const MortiseNode &node) const { return taken[node.index]; }
   // Whether a claimed unit reads the value's memory, so that it has to stay where it lies.
-  bool isRead(uint32_t value) const;
+  bool isReadByUnit(uint32_t value) const;
   void take(const MortiseNode &node) { taken[node.index] = true; }
   // The one element of an f32 literal that is the same everywhere.
   std::optional<double> splat(uint32_t value);

@@ -100,7 +100,7 @@ static Support judgeAttention(const MortiseNode &node) {
   // The gradient's kernel divides its work by heads of keys.
   if (const std::optional<int64_t> heads = (dimsOf(k)[0] * dimsOf(k)[1]).number();
       isOp(node, Op::AttentionGradient) && heads && 2 * *heads <= threadCount())
-    return byParts(MORTISE_REASON_SIZE, "fewer heads of keys than half the threads");
+    return byParts(MORTISE_REASON_SIZE, "at most half as many heads of keys as threads");
   return {};
 }
 

@@ -54,7 +54,7 @@ struct Scores {
   int64_t seen(int64_t first, int64_t count, int64_t end) const {
     return leavesOut() ? std::clamp<int64_t>(end - first, 0, count) : count;
   }
-  // Multiply-adds of pairs of a query and a key.
+  // Pairs of a query and a key that it sees, of a causal mask about half.
   double pairs() const { return static_cast<double>(batch * heads * queries * keys) / (leavesOut() ? 2 : 1); }
   int64_t maskRow(int64_t inBatch, int64_t head, int64_t query) const {
     return inBatch * maskStrides[0] + head * maskStrides[1] + query * maskStrides[2];

@@ -49,7 +49,7 @@ static std::optional<Sibling> readSibling(Claims &claims, const MortiseNode &nod
   if (sibling.bias.other != none && (!claims.facts.isConstant(sibling.bias.other) ||
                                      sibling.bias.view.strides.back() == 0 || !isNumber(sibling.bias.view)))
     return std::nullopt;
-  if (claims.isRead(product.target)) // by a gradient, which was claimed before
+  if (claims.isReadByUnit(product.target)) // by a gradient, which was claimed before
     return std::nullopt;
   // What could be fused behind it is worth more than the merge.
   if (claims.facts.isOutput(product.target))
