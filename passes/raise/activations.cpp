@@ -200,18 +200,6 @@ mlir::LogicalResult raiseSwiglu(ir::MulOp op, PatternRewriter &rewriter) {
   return mlir::failure();
 }
 
-// convert(activation(convert(x))) for a narrow x. The composite computes in f32 anyway.
-template <typename Activation> mlir::LogicalResult widened(ir::ConvertOp op, PatternRewriter &rewriter) {
-  auto activation = producer<Activation>(op.getOperand());
-  if (!activation || !activation->hasOneUse() || !elementOf(activation.getResult()).isF32())
-    return mlir::failure();
-  auto convert = producer<ir::ConvertOp>(activation.getOperand());
-  if (!convert || !llvm::isa<mlir::FloatType>(elementOf(op.getResult())) ||
-      convert.getOperand().getType() != op.getResult().getType())
-    return mlir::failure();
-  return replace<Activation>(rewriter, op, convert.getOperand(), activation.getProperties());
-}
-
 } // namespace
 
 ArrayRef<Row> activations() {

@@ -121,6 +121,19 @@ Value along(PatternRewriter &rewriter, Value value, int64_t axis);
 // when it is no broadcast.
 Value unrepeated(PatternRewriter &rewriter, Value value);
 
+// convert(composite(convert(x))) for a narrow x, where the composite has no other operand: it computes in f32 anyway.
+template <typename Composite> mlir::LogicalResult widened(ir::ConvertOp op, PatternRewriter &rewriter) {
+  auto composite = producer<Composite>(op.getOperand());
+  if (!composite || !composite->hasOneUse() || composite->getNumOperands() != 1 ||
+      !elementOf(composite.getResult()).isF32())
+    return mlir::failure();
+  auto convert = producer<ir::ConvertOp>(composite->getOperand(0));
+  if (!convert || !llvm::isa<mlir::FloatType>(elementOf(op.getResult())) ||
+      convert.getOperand().getType() != op.getResult().getType())
+    return mlir::failure();
+  return replace<Composite>(rewriter, op, convert.getOperand(), composite.getProperties(), composite);
+}
+
 // ---- Tables
 
 struct Row {

@@ -155,6 +155,8 @@ ArrayRef<Row> norms() {
       row<ir::DivOp, raiseNorm>(),
       row<ir::MulOp, raiseScale>(),
       row<ir::AddOp, raiseShift>(),
+      row<ir::ConvertOp, widened<ir::RmsNormOp>>(),
+      row<ir::ConvertOp, widened<ir::LayerNormOp>>(),
   };
   return rows;
 }

@@ -22,6 +22,25 @@ func.func @rms_norm(%arg0: tensor<1x4x8xf32>, %arg1: tensor<8xf32>) -> tensor<1x
   return %10 : tensor<1x4x8xf32>
 }
 
+// As models of narrow numbers have it: the norm in f32, the scale in bf16.
+// CHECK-LABEL: func.func @rms_norm_widened(
+func.func @rms_norm_widened(%arg0: tensor<4x8xbf16>, %arg1: tensor<8xbf16>) -> tensor<4x8xbf16> {
+  // CHECK: mortise.rms_norm %arg0, %arg1 {axis = 1 : i64
+  // CHECK-NOT: mortise.convert
+  %0 = mortise.convert %arg0 {dtype = "f32"} : (tensor<4x8xbf16>) -> tensor<4x8xf32>
+  %1 = mortise.mul %0, %0 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %2 = mortise.mean %1 {axes = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4xf32>
+  %3 = mortise.constant dense<1.0e-6> : tensor<4xf32>
+  %4 = mortise.add %2, %3 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %5 = mortise.rsqrt %4 : (tensor<4xf32>) -> tensor<4xf32>
+  %6 = mortise.broadcast %5 {shape = #mortise.dims<[4, 8]>, axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<4x8xf32>
+  %7 = mortise.mul %0, %6 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %8 = mortise.convert %7 {dtype = "bf16"} : (tensor<4x8xf32>) -> tensor<4x8xbf16>
+  %9 = mortise.broadcast %arg1 {shape = #mortise.dims<[4, 8]>, axes = array<i64: 1>} : (tensor<8xbf16>) -> tensor<4x8xbf16>
+  %10 = mortise.mul %9, %8 : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<4x8xbf16>
+  return %10 : tensor<4x8xbf16>
+}
+
 // Divided by the root of a sum times 1/n; no scale.
 // CHECK-LABEL: func.func @rms_norm_quotient(
 func.func @rms_norm_quotient(%arg0: tensor<4x8xf32>) -> tensor<4x8xf32> {

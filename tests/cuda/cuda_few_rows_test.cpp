@@ -100,6 +100,21 @@ TEST(CudaFewRows, AGatedLayerIsTwoKernels) {
   EXPECT_EQ(count(steps, "cuda.product"), 2u) << steps;
 }
 
+// The norm in front of a layer is computed by each of its products, which share a launch.
+TEST(CudaFewRows, TheNormIsInTheProductsOfOneRow) {
+  for (const int64_t rows : {1, 2}) {
+    Network net;
+    const ValueId x = net.input(MORTISE_BF16, {1, rows, 64});
+    const ValueId norm = net.op("rms_norm", {x}, {integer("axis", 2), real("epsilon", 1e-5)});
+    const ValueId scaled = net.op("mul", {norm, net.broadcast(net.weight({64}, MORTISE_BF16), {1, rows, 64}, {2})});
+    for (const int64_t columns : {128, 32, 32})
+      net.output(net.linear(scaled, net.weight({columns, 64}, MORTISE_BF16)));
+    const std::string steps = stepsOf(net);
+    EXPECT_EQ(count(steps, "\n"), rows == 1 ? 1u : 2u) << steps;
+    EXPECT_EQ(count(steps, "rms_norm"), rows == 1 ? 2u : 1u) << steps; // "rms_norm+linear 1x1x32 (2)"
+  }
+}
+
 // The bias of narrow numbers is added to the sum before it is rounded, and no weight is kept a second time.
 TEST(CudaFewRows, ConvertedOperandsAreReadAsTheyWere) {
   Network net;

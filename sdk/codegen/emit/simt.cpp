@@ -32,8 +32,9 @@ EmittedSimtKernel SimtKernel::emit(StringRef name) {
       arguments.symbols.push_back(argument);
   }
   arguments.block = machine.block(c);
-  if (overlaps())
-    machine.awaitKernels(c);
+  arguments.awaits = overlaps();
+  if (arguments.awaits)
+    machine.releaseNext(c);
   EmittedSimtKernel kernel = emitBody(name, std::move(arguments));
   LLVM::ReturnOp::create(b, c.loc, ValueRange());
   return kernel;
@@ -56,7 +57,7 @@ EmittedSimtKernel emitBundle(ArrayRef<std::unique_ptr<SimtKernel>> bodies, Strin
   Value block = machine.block(c);
   bundle.awaits = llvm::all_of(bodies, [](const auto &body) { return body->overlaps(); });
   if (bundle.awaits)
-    machine.awaitKernels(c);
+    machine.releaseNext(c);
   size_t input = 0, output = inputs, number = 0;
   for (const auto &body : bodies) {
     SimtArguments arguments;
@@ -68,6 +69,7 @@ EmittedSimtKernel emitBundle(ArrayRef<std::unique_ptr<SimtKernel>> bodies, Strin
     for (const uint32_t used : body->loops().dag.usedSymbols)
       arguments.symbols.push_back(symbol(used));
     arguments.block = block;
+    arguments.awaits = bundle.awaits;
     Value count = body->countOfBlocks(arguments);
     auto branch = scf::IfOp::create(c.b, c.loc, c.compareI(I::ult, block, count), /*withElseRegion=*/true);
     c.b.setInsertionPointToStart(branch.thenBlock());
@@ -103,6 +105,9 @@ EmittedSimtKernel SimtKernel::emitBody(StringRef name, SimtArguments arguments) 
   inputsStay = !overlaps(); // what is read before the kernels are awaited may be old
   c.isNarrow =
       llvm::all_of(plan.roots, [&](const Root &root) { return isNarrowFloat(plan.dag.exprs[root.expr].dtype); });
+  awaits = arguments.awaits;
+  if (!readsWeightsFirst())
+    await();
   inputs = std::move(arguments.inputs), outputs = std::move(arguments.outputs);
   symbols = std::move(arguments.symbols), scratch = arguments.scratch;
   scopes.push_back({0});
@@ -162,6 +167,18 @@ EmittedSimtKernel SimtKernel::emitBody(StringRef name, SimtArguments arguments) 
   return {sharedBytes, usesAlignment, overlaps(), writableInputs(/*rows=*/false)};
 }
 
+// Whether all threads of a unit have read something of its row into registers before anything else is read.
+bool SimtKernel::readsWeightsFirst() const {
+  return plan.product && role == Role::Whole && !simt.tile && !simt.peeled && simt.team > 1 && simt.copies &&
+         !simt.isLooped;
+}
+
+// Before anything is read that a kernel before this one may have written.
+void SimtKernel::await() {
+  if (std::exchange(awaits, false))
+    machine.awaitKernels(c);
+}
+
 // Splits a number into the counters of loops, and makes them known in the innermost scope.
 void SimtKernel::setCounters(Value number, ArrayRef<Digit> digits) {
   for (size_t i = 0; i < digits.size(); ++i) {
@@ -202,6 +219,7 @@ void SimtKernel::enterUnit(Value unit) {
 void SimtKernel::forResult(unsigned number, llvm::function_ref<void()> body) {
   if (simt.together.empty())
     return body();
+  resultAtHand = number;
   scopes.back().next = nullptr;
   scopes.push_back({scopes.back().loops | result.loops});
   for (const auto &[each, first] : llvm::zip(simt.together, firstResult)) {
@@ -210,6 +228,7 @@ void SimtKernel::forResult(unsigned number, llvm::function_ref<void()> body) {
   }
   body();
   scopes.pop_back();
+  resultAtHand = 0;
 }
 
 // Likewise, of this thread's result. What one body has found out of it, the next one knows.

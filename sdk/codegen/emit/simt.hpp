@@ -40,9 +40,10 @@ public:
   // Whether a launch has to ask for the memory of rows (SimtLaunch::sharedBytes), since code declares less than a block
   // may have.
   virtual bool launchesRows() const { return false; }
-  // Whether a kernel may begin while the one before it ends: awaitKernels lets the next one begin, and ends when all
-  // before this one have ended.
+  // Whether a kernel may begin while the one before it ends: releaseNext lets the next one begin, and awaitKernels ends
+  // when all before this one have ended.
   virtual bool overlapsKernels() const { return false; }
+  virtual void releaseNext(Code &) const { llvm_unreachable("a machine whose kernels do not overlap"); }
   virtual void awaitKernels(Code &) const { llvm_unreachable("a machine whose kernels do not overlap"); }
   // Has 16 bytes copied into the block's memory, both addresses multiples of 16, while the thread goes on; awaitCopies
   // ends when all that the thread has asked for are done. Only where copiesAside.
@@ -70,6 +71,7 @@ struct SimtArguments {
   std::vector<Value> inputs, outputs;
   std::vector<Value> symbols; // of Dag::usedSymbols
   Value scratch, block;       // the number of the block, among those of the body: i32
+  bool awaits = false;        // the body has to wait for the kernels before it
 };
 
 struct EmittedSimtKernel {
@@ -108,10 +110,12 @@ private:
   Value read(const Expr &input, IndexId address, GuardId guard) override;
   unsigned alignmentOf(int32_t dtype, IndexId address) override;
 
-  struct Copy {     // a vector of the row that stays in registers
-    Value start;    // its first element
-    Value isInside; // null where it always is
-    Scope scope;    // what is known of it
+  using Ahead = std::tuple<uint32_t, IndexId, unsigned>; // the input, the address, and the first result that reads it
+  struct Copy {                                          // a vector of the row that stays in registers
+    Value start;                                         // its first element
+    Value isInside;                                      // null where it always is
+    Scope scope;                                         // what is known of it
+    std::map<Ahead, Value> ahead;                        // what has been read before the kernel waited
   };
   bool isNarrow(const Dim &dim) const { return plan.space.facts.isNarrow(dim * 2); }
   struct Digit { // of a number that counts over several loops: the loop, how many there are, and how far each goes
@@ -158,6 +162,10 @@ private:
   Carried ownResult(Reductions all, const Carried &totals);
   void quietNan(Reductions all, Carried &parts);
   void readAhead(ExprId expr, TupleId at, GuardId guard);
+  Ahead aheadOf(uint32_t slot, IndexId address) const;
+  void readWeights(Copy &copy, ExprId expr, TupleId at, GuardId guard);
+  bool readsWeightsFirst() const;
+  void await();
   Value exchange(Value part, unsigned mask);
   Value shared(Type type, size_t count);
 
@@ -191,10 +199,13 @@ private:
   std::vector<std::pair<Reread, KeptRow>> keptReads;
   std::map<const Cached *, KeptRow> keptValues;
   bool isInCopy = false;
+  Copy *copyAtHand = nullptr;
+  bool awaits = false; // the kernels before this one, still
   // SimtSchedule::together: the counters of a unit's first result, the number of this thread's result (i32), and what
   // is known of it.
   std::vector<Value> firstResult;
   Value resultNumber;
+  unsigned resultAtHand = 0; // of forResult
   Scope result;
   unsigned sharedBytes = 0;
   llvm::ArrayRef<const Reduction *> reducing; // of the pass at hand

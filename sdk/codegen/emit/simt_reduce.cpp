@@ -60,7 +60,9 @@ size_t SimtKernel::valuesOf(const Reduction &reduction) const {
 
 void SimtKernel::setResult(const Reduction &reduction, const Carried &total) {
   const bool arg = isArg(plan.dag.exprs[reduction.expr].op);
-  Scope &scope = simt.together.empty() ? scopes[rowScope] : result;
+  Scope &unit = scopes[rowScope]; // which knows what all results of the unit have in common
+  const bool isOfAll = simt.together.empty() || !(plan.space.loops(reduction.at, 0) & ~unit.loops);
+  Scope &scope = isOfAll ? unit : result;
   scope.values[{reduction.expr, {reduction.at, 0}}] = arg ? c.resizeInt(total[1], b.getI64Type(), true) : total[0];
 }
 

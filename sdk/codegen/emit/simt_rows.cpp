@@ -14,6 +14,17 @@ void SimtKernel::row(Value unit) {
     peel();
   for (unsigned i = 0; i < simt.copies; ++i)
     rowCopies.push_back(copyOf(i));
+  if (awaits) {
+    for (Copy &copy : rowCopies)
+      inCopy(copy, [&] {
+        for (unsigned i = 0; i < simt.results(); ++i)
+          forResult(i, [&] {
+            for (const Reduction &reduction : std::vector<Reduction>(plan.reductions))
+              readWeights(copy, plan.dag.exprs[reduction.expr].operands[0], reduction.operandAt, 0);
+          });
+      });
+    await();
+  }
   if (simt.keepsRow)
     fetchRow();
   if (plan.product && role == Role::Whole)
@@ -49,6 +60,31 @@ void SimtKernel::readAhead(ExprId id, TupleId at, GuardId guard) {
   }
   for (const Access &access : plan.accesses(id, at, guard)) // reductions have none
     readAhead(access.expr, access.at, access.guard);
+}
+
+// Results that differ only along loops of which the address knows nothing read the same.
+SimtKernel::Ahead SimtKernel::aheadOf(uint32_t slot, IndexId address) const {
+  unsigned first = 0, stride = 1, number = resultAtHand;
+  for (const SimtSchedule::Neighbours &each : simt.together) {
+    if (plan.space.loops(address) & simt.loops[each.loop].members)
+      first += number % each.count * stride;
+    number /= each.count, stride *= each.count;
+  }
+  return {slot, address, first};
+}
+
+// The weights of a product are under way while this kernel waits for those before it. They are widened behind the wait,
+// which would else wait for them.
+void SimtKernel::readWeights(Copy &copy, ExprId id, TupleId at, GuardId guard) {
+  const Expr &expr = plan.dag.exprs[id];
+  if (expr.op == Op::Input) {
+    const IndexId address = plan.space.dot(plan.space.tuple(at), expr.strides, expr.offset);
+    if (expr.stays && guard == 0 && !copy.ahead.contains(aheadOf(expr.slot, address)))
+      copy.ahead[aheadOf(expr.slot, address)] = readRaw(expr.slot, expr.dtype, address, guard);
+    return;
+  }
+  for (const Access &access : plan.accesses(id, at, guard))
+    readWeights(copy, access.expr, access.at, access.guard);
 }
 
 // Of this thread's vectors of the row.
@@ -165,6 +201,9 @@ Value SimtKernel::readKept(const Cached &entry) {
 }
 
 Value SimtKernel::read(const Expr &input, IndexId address, GuardId guard) {
+  if (copyAtHand && guard == 0)
+    if (const auto found = copyAtHand->ahead.find(aheadOf(input.slot, address)); found != copyAtHand->ahead.end())
+      return c.fromMemory(found->second, input.dtype);
   if (!isInCopy && guard == 0)
     for (const auto &[read, row] : keptReads)
       if (read.slot == input.slot && read.address == address)
@@ -199,7 +238,9 @@ void SimtKernel::inCopy(Copy &copy, llvm::function_ref<void()> body) {
   setCounter(simt.loops.back(), copy.start);
   active = copy.isInside;
   isInCopy = true;
+  copyAtHand = &copy;
   body();
+  copyAtHand = nullptr;
   isInCopy = false;
   active = Value();
   copy.scope = std::move(scopes.back());

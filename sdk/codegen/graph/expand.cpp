@@ -120,6 +120,7 @@ private:
 
   ExprId gelu(ExprId x);
   bool isInnermost(ExprId id, int64_t axis) const;
+  ExprId withoutCommon(ExprId id, std::vector<ExprId> &common);
   ExprId product(const std::vector<int64_t> &lhsBatch, const std::vector<int64_t> &rhsBatch,
                  const std::vector<int64_t> &lhsSummed, const std::vector<int64_t> &rhsSummed);
   ExprId linear();
@@ -213,12 +214,40 @@ bool Expansion::isInnermost(ExprId id, int64_t axis) const {
   return isView ? at(id).strides[axis] == 1 : axis + 1 == static_cast<int64_t>(at(id).dims.size());
 }
 
+// What is left of an operand of a product without factors that are one number for all of it, which are appended to
+// `common`. Only what a reduction of the group leads to is such a factor: the scale of a row's norm, so that
+// sum(w * (x * f)) becomes f * sum(w * x), and f is computed beside the sum, not before it.
+ExprId Expansion::withoutCommon(ExprId id, std::vector<ExprId> &common) {
+  const Op op = at(id).op;
+  if (!at(id).reductions || (op != Op::Keep && op != Op::Reshape && op != Op::Mul))
+    return id;
+  const std::vector<ExprId> operands = at(id).operands;
+  const size_t before = common.size();
+  std::vector<ExprId> left;
+  for (const ExprId operand : operands)
+    if (op == Op::Mul && at(operand).op == Op::Broadcast && at(operand).reductions &&
+        elementCount(at(at(operand).operands[0]).dims) == Dim(1))
+      common.push_back(at(operand).operands[0]);
+    else
+      left.push_back(withoutCommon(operand, common));
+  if (left.empty())
+    common.resize(before);
+  if (common.size() == before)
+    return id;
+  if (op == Op::Reshape)
+    return reshape(left[0], at(id).dims);
+  return left.size() == 1 ? left[0] : make(Op::Mul, left); // Keep rounds nothing
+}
+
 // A sum of products over the space of the batch dimensions, those of one operand alone, and those that are summed:
 // these are the innermost ones where rhs has them so in memory, else they stand before what only rhs has.
 ExprId Expansion::product(const std::vector<int64_t> &lhsBatch, const std::vector<int64_t> &rhsBatch,
                           const std::vector<int64_t> &lhsSummed, const std::vector<int64_t> &rhsSummed) {
   dag.product = true;
-  const ExprId lhs = operands[0], rhs = operands[1];
+  std::vector<ExprId> common;
+  const bool isSum = !lhsSummed.empty();
+  const ExprId lhs = isSum ? withoutCommon(operands[0], common) : operands[0],
+               rhs = isSum ? withoutCommon(operands[1], common) : operands[1];
   std::vector<Dim> dims;
   std::vector<int64_t> lhsAxes(at(lhs).dims.size(), -1), rhsAxes(at(rhs).dims.size(), -1), summed;
   const auto place = [&](ExprId operand, std::vector<int64_t> &axes, int64_t axis) {
@@ -254,7 +283,10 @@ ExprId Expansion::product(const std::vector<int64_t> &lhsBatch, const std::vecto
       make(Op::Mul, {broadcast(keepAs(lhs, dtype), dims, lhsAxes), broadcast(keepAs(rhs, dtype), dims, rhsAxes)});
   if (summed.empty()) // a sum of one term, which begins at +0
     return make(Op::Add, {products, literal(products, 0.0)});
-  return reduce(Op::ReduceSum, products, summed);
+  ExprId sum = reduce(Op::ReduceSum, products, summed);
+  for (const ExprId factor : common)
+    sum = make(Op::Mul, {sum, broadcast(keepAs(reshape(factor, {}), dtype), at(sum).dims, {})});
+  return sum;
 }
 
 ExprId Expansion::linear() {
@@ -354,7 +386,8 @@ ExprId Expansion::pool(bool largest) {
   }
   dims.insert(dims.end(), result.begin() + 2, result.end());
   const int32_t dtype = at(operands[0]).dtype;
-  const int64_t least = isUnsigned(dtype) || isFloat(dtype) ? 0 : -1 - (INT64_MAX >> (64 - dtypeBits(dtype)));
+  const size_t bits = std::clamp<size_t>(dtypeBits(dtype), 1, 64); // clang-analyzer takes 0 for possible
+  const int64_t least = isUnsigned(dtype) || isFloat(dtype) ? 0 : -1 - (INT64_MAX >> (64 - bits));
   const ExprId x =
       largest ? padded(operands[0], -std::numeric_limits<double>::infinity(), least) : padded(operands[0], 0, 0);
   return reduce(largest ? Op::ReduceMax : Op::ReduceSum, window(x, dims, axes, steps), summed);

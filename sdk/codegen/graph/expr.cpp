@@ -59,6 +59,7 @@ void describe(std::string &key, const Expr &expr) {
   key += static_cast<char>(expr.dtype);
   key += static_cast<char>(expr.direction);
   key += static_cast<char>(expr.add);
+  key += static_cast<char>(expr.stays);
   uint32_t size = expr.operands.size();
   raw(&size, 4);
   raw(expr.operands.data(), size * 4);
@@ -139,6 +140,7 @@ Result<Dag> buildDag(const MortiseGraph &graph, const Group &group) {
       expr.strides.push_back(reduced(stride));
     expr.offset = reduced(view.offset);
     expr.slot = i;
+    expr.stays = (graph.values[group.inputs[i]]->flags & MORTISE_VALUE_CONSTANT) != 0;
     known[group.inputs[i]] = dag.exprs.size();
     dag.exprs.push_back(std::move(expr));
   }

@@ -55,6 +55,7 @@ struct Expr {
   uint32_t slot = 0;        // Input: position in Group::inputs
   Dim offset = 0;           // Input: position of element (0, ...)
   std::vector<Dim> strides; // Input
+  bool stays = false;       // Input: bound once, so that no kernel of a call writes it
   bool reductions = false;  // it depends on a reduction
 };
 

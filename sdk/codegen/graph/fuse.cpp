@@ -25,7 +25,7 @@ bool isHeavy(const MortiseNode &node) {
 
 // Whether the group that has a product computes each of its results once, in its own order, and nothing else that looks
 // at many elements: else tiles would not share what they read. Products without tiles may be several, if they sum over
-// the same.
+// the same, and other sums may stand beside them (LoopPlan::product).
 bool suitsProduct(const LoopPlan &plan) {
   if (plan.scan || plan.isPut() || (plan.reductions.size() > 1 && (!plan.product || plan.suitsTiles())))
     return false;
@@ -39,7 +39,7 @@ bool suitsProduct(const LoopPlan &plan) {
       kept.push_back(all[i]);
   const bool isRow = std::ranges::all_of(plan.roots, &Root::row) || plan.rowLength == Dim(1);
   return isRow && std::ranges::all_of(plan.reductions, [&](const Reduction &reduction) {
-           return plan.space.tuple(reduction.at) == kept;
+           return plan.space.tuple(reduction.at) == kept || (plan.product && plan.space.loops(reduction.at, 0) == 0);
          });
 }
 
@@ -86,7 +86,8 @@ private:
   uint32_t furthest(uint32_t first, uint32_t node) const;
   bool reaches(uint32_t value, uint32_t group);
   bool feedsProduct(const PendingGroup &group, uint32_t node) const;
-  bool endsHeavy(uint32_t node) const;
+  std::vector<uint32_t> heavyBehind(uint32_t node) const;
+  bool haveRoom(std::span<const uint32_t> all, std::span<const uint32_t> nodes);
   Result<const PlanFacts *> planFacts(const Group &group);
   std::optional<double> price(const PendingGroup &group);
   Group describe(const PendingGroup &building) const;
@@ -374,18 +375,32 @@ bool Fuser::feedsProduct(const PendingGroup &group, uint32_t node) const {
   return false;
 }
 
-// Whether the group that a heavy node will start or join can have this node as well, which alone uses its result.
-bool Fuser::endsHeavy(uint32_t node) const {
+// The nodes from this one back to a heavy one, whose group can have it as well, because it alone uses the result; none
+// where there is no such node.
+std::vector<uint32_t> Fuser::heavyBehind(uint32_t node) const {
   const MortiseNode &last = *graph.nodes[node];
   for (size_t i = 0; i < last.operand_count; ++i) {
     const MortiseValue *operand = last.operands[i];
     if (!operand || !operand->producer || taken(operand->producer->index) || demanded[operand->index] ||
         users[operand->index].size() > 1 || elements(*operand) < elements(*last.results[0]))
       continue;
-    if (isHeavy(*operand->producer) || endsHeavy(operand->producer->index))
-      return true;
+    const uint32_t before = operand->producer->index;
+    std::vector<uint32_t> chain = isHeavy(*operand->producer) ? std::vector{before} : heavyBehind(before);
+    if (!chain.empty()) {
+      chain.insert(chain.begin(), node);
+      return chain;
+    }
   }
-  return false;
+  return {};
+}
+
+// Whether each of these groups can compute the nodes for itself.
+bool Fuser::haveRoom(std::span<const uint32_t> all, std::span<const uint32_t> nodes) {
+  return std::ranges::all_of(all, [&](uint32_t number) {
+    PendingGroup trial = groups[number];
+    trial.nodes.insert(nodes.begin(), nodes.end());
+    return !trial.closed && price(trial).has_value();
+  });
 }
 
 bool Fuser::joinsAsOutput(uint32_t node, uint32_t group) {
@@ -436,9 +451,12 @@ void Fuser::place(uint32_t n) {
     bool conditional = isOp(node, mortise::Op::Pad, mortise::Op::Concatenate);
     for (uint32_t group : userGroups)
       repeated |= conditional && !fits(groups[group], n, false);
-    // A factor of a product is computed for many results, where it may be the end of another group, computed once.
-    const bool isEnd =
-        endsHeavy(n) && std::ranges::any_of(userGroups, [&](uint32_t group) { return feedsProduct(groups[group], n); });
+    // A factor of a product is computed for many results, where it may be the end of another group, computed once: what
+    // scales a norm, unless the products have the norm, too.
+    const std::vector<uint32_t> behind = heavyBehind(n);
+    const bool isEnd = !behind.empty() && std::ranges::any_of(userGroups, [&](uint32_t group) {
+      return feedsProduct(groups[group], n);
+    }) && !haveRoom(userGroups, behind);
     if (!isEnd && ((userGroups.size() == 1 && !repeated) || (cheap && !(conditional && repeated)))) {
       groupsOf[n] = userGroups;
       for (uint32_t group : userGroups)
@@ -446,10 +464,14 @@ void Fuser::place(uint32_t n) {
       return;
     }
   }
-  if (!memory && heavy && userGroups.size() == 1 && !groups[userGroups[0]].closed &&
-      fits(groups[userGroups[0]], n, false)) {
+  // Products of one row each compute the norm in front of them.
+  if (!memory && heavy &&
+      (userGroups.size() == 1 ||
+       std::ranges::all_of(userGroups, [&](uint32_t group) { return feedsProduct(groups[group], n); })) &&
+      haveRoom(userGroups, std::span(&n, 1))) {
     groupsOf[n] = userGroups;
-    groups[userGroups[0]].nodes.insert(n);
+    for (uint32_t group : userGroups)
+      groups[group].nodes.insert(n);
     return;
   }
   if (!isOp(node, mortise::Op::Put) && !isView(node))

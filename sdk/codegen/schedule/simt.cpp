@@ -178,9 +178,10 @@ static void takeTogether(const LoopPlan &plan, SimtSchedule &schedule) {
         *extent * schedule.results() <= LoopPlan::mostTogether)
       schedule.together.push_back({static_cast<int>(i), static_cast<unsigned>(*extent)});
   }
-  if (schedule.together.empty() || plan.reductions.size() > 1 || schedule.peeled)
+  const bool isPair = plan.sumsBeside || (!schedule.together.empty() && plan.reductions.size() == 1);
+  if (!isPair || schedule.peeled)
     return;
-  // A pair of what is read once shares what is widened of the others.
+  // A pair of what is read once shares what is widened of the others, and what is computed of a norm's row.
   for (size_t i = schedule.loops.size(); i-- > 0;)
     if (const ScheduledLoop &loop = schedule.loops[i];
         (loop.members & (product.rows | product.columns)) && schedule.countOf(i) == 1 &&

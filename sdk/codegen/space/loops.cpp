@@ -147,19 +147,24 @@ std::optional<Product> LoopPlan::productOf(const Reduction &sum) {
   return found.columns ? std::optional(found) : std::nullopt;
 }
 
-// Of plans that do nothing but sum products and compute something of the sums.
+// Of plans that do nothing but sum products and compute something of the sums. Of a single row there may be other sums,
+// which do not know the columns, like the squares of a norm: each column computes them once more.
 void LoopPlan::findProduct() {
   if (passes != 2 || scan || isPut() || !cache.empty() || !std::ranges::all_of(roots, &Root::row))
     return;
   std::optional<Product> first;
   for (const Reduction &sum : std::vector<Reduction>(reductions)) {
     const std::optional<Product> found = productOf(sum);
-    if (!found || (first && (found->rows != first->rows || found->columns != first->columns)))
+    if (!found && space.loops(sum.operandAt, 0) & ~reducedMask)
       return;
+    if (found && first && (found->rows != first->rows || found->columns != first->columns))
+      return;
+    sumsBeside |= !found;
     if (!first)
       first = found;
   }
-  product = first;
+  if (!sumsBeside || (first && !first->rows))
+    product = first;
 }
 
 Dim LoopPlan::extentOf(uint64_t members) const {

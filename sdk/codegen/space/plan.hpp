@@ -107,8 +107,10 @@ public:
   std::set<IndexId> loads; // the addresses of inputs
   std::vector<Reread> rereads;
   int passes = 1;
-  // Where all reductions are sums of products over the same rows and columns: the first one.
+  // Where all reductions are sums of products over the same rows and columns, or, of one row, sums that do not know the
+  // columns: the first product.
   std::optional<Product> product;
+  bool sumsBeside = false; // product: there are such other sums
   bool scan = false;
   std::vector<std::pair<ExprId, TupleId>> runs; // running sums, operands first
   double costPerPoint = 0;

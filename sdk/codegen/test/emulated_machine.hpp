@@ -34,7 +34,10 @@ public:
   mlir::Value ofBlock(Code &c, mlir::Value array, mlir::Value number) const override;
   void clusterBarrier(Code &c) const override;
   unsigned subgroup() const override { return size; }
-  bool copiesAside() const override { return size == 32; } // as NVIDIA's GPUs do, and AMD's do not
+  bool overlapsKernels() const override { return size == 32; } // as NVIDIA's GPUs do, and AMD's do not
+  void releaseNext(Code &) const override {}
+  void awaitKernels(Code &) const override {}              // they run one after the other
+  bool copiesAside() const override { return size == 32; } // likewise
   void copyAside(Code &c, mlir::Value to, mlir::Value from) const override;
   void awaitCopies(Code &c) const override;
   llvm::SmallVector<mlir::Value> multiply(Code &c, int32_t dtype, llvm::ArrayRef<mlir::Value> lhs,

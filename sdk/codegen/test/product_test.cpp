@@ -343,7 +343,7 @@ TEST(FewRows, ShareWhatTheyReadOfTheWeights) {
           if (turned && (rows != 2 || (dtype != MORTISE_F32 && dtype != MORTISE_BF16)))
             continue;
           TestGraph b;
-          V x = b.input(dtype, {rows, terms}), w = b.input(dtype, {columns, terms});
+          V x = b.input(dtype, {rows, terms}), w = b.weight(dtype, {columns, terms});
           b.output(turned ? dot(b, w, x, {}, {}, {1}, {1}) : dot(b, x, w, {}, {}, {1}, {1}));
           const std::string what = std::string(dtypeName(dtype)) + " " + std::to_string(rows) + "x" +
                                    std::to_string(columns) + "x" + std::to_string(terms) + (turned ? " turned " : " ");
@@ -426,7 +426,7 @@ TEST(FewRows, ProductsOverTheSameTermsShareAGroup) {
   for (const int32_t dtype : {MORTISE_F32, MORTISE_BF16})
     for (const int64_t rows : {1, 3, 4, 40}) {
       TestGraph b;
-      V x = b.input(dtype, {rows, 72}), gate = b.input(dtype, {50, 72}), up = b.input(dtype, {50, 72});
+      V x = b.input(dtype, {rows, 72}), gate = b.weight(dtype, {50, 72}), up = b.weight(dtype, {50, 72});
       V active = unary(b, "silu", linear(b, x, gate));
       b.output(b.op("mul", {active, linear(b, x, up)}, dtype, {rows, 50}));
       const std::vector<Group> groups = groupsOf(b.view());
@@ -460,6 +460,63 @@ TEST(FewRows, WhatEndsAnotherGroupIsNotAFactor) {
     for (V each : {x, scale, w})
       oracle.fill(each, Fill::Plain, each->index);
     oracle.checkSimt(roundings);
+  }
+}
+
+// A layer's first kernel: the norm's scale leaves the sums, so that its squares are summed beside the products.
+TEST(FewRows, ProductsOfOneRowHaveTheNormInFrontOfThem) {
+  for (const int32_t dtype : {MORTISE_F32, MORTISE_F16, MORTISE_BF16})
+    for (const int64_t rows : {1, 2})
+      for (const int64_t terms : {64, 1001, 2048, 40000})
+        for (const bool isApart : {false, true}) { // the factor of each column, as an op of its own
+          TestGraph b;
+          V x = b.input(dtype, {1, rows, terms}), residual = b.input(dtype, {1, rows, terms}),
+            scale = b.input(dtype, {terms});
+          V sum = add(b, x, residual);
+          V norm = b.op("rms_norm", {sum, isApart ? nullptr : scale}, dtype, {1, rows, terms},
+                        {{"axis", 2}, {"epsilon", 1e-5}});
+          if (isApart)
+            norm = b.op("mul",
+                        {b.op("broadcast", {scale}, dtype, {1, rows, terms},
+                              {{"shape", Dims{1, rows, terms}}, {"axes", Dims{2}}}),
+                         norm},
+                        dtype, {1, rows, terms});
+          std::vector<V> inputs{x, residual, scale};
+          for (const int64_t columns : {20, 20, 8}) {
+            inputs.push_back(b.weight(dtype, {columns, terms}));
+            V of = columns == 8 ? b.op("reshape", {norm}, dtype, {rows, terms}, {{"shape", Dims{rows, terms}}}) : norm;
+            Dims dims = columns == 8 ? Dims{rows, columns} : Dims{1, rows, columns};
+            b.output(b.op("linear", {of, inputs.back()}, dtype, dims, {{"weight_transposed", false}}));
+          }
+          b.output(sum);
+          const std::string what = std::string(dtypeName(dtype)) + " " + std::to_string(rows) + "x" +
+                                   std::to_string(terms) + (isApart ? " apart " : " ");
+          for (const Group &group : groupsOf(b.view()))
+            if (group.kind == GroupKind::Product)
+              EXPECT_EQ(std::ranges::count(group.nodes, norm->producer->index), rows == 1) << what << group.name;
+          Oracle oracle(b);
+          for (V each : inputs)
+            oracle.fill(each, Fill::Plain, each->index);
+          oracle.checkSimt(roundings, what);
+          if (HasFatalFailure())
+            return;
+        }
+}
+
+// What is not finite in a row reaches what it would have reached through the norm.
+TEST(FewRows, TheScaleOfANormThatIsNotFinite) {
+  for (const float odd : {NAN, INFINITY, -INFINITY, 1e18F, 0.0F}) {
+    TestGraph b;
+    V x = b.input(MORTISE_F32, {1, 64}), w = b.input(MORTISE_F32, {20, 64});
+    V norm = b.op("rms_norm", {x, nullptr}, MORTISE_F32, {1, 64}, {{"axis", 1}, {"epsilon", 0.0}});
+    b.output(linear(b, norm, w));
+    EXPECT_EQ(groupsOf(b.view()).size(), 1U);
+    EXPECT_EQ(scheduleOf(b.view()).results(), 2U);
+    Oracle oracle(b);
+    oracle.fill(x, Fill::Plain), oracle.fill(w, Fill::Small, 2);
+    for (int64_t i = odd == 0 ? 0 : 9; i < (odd == 0 ? 64 : 10); ++i)
+      setElement(oracle.memory.at(x->index), MORTISE_F32, i, odd);
+    oracle.checkSimt(std::isfinite(odd) && odd > 0 ? roundings : equal, std::to_string(odd));
   }
 }
 

@@ -141,6 +141,33 @@ TEST_P(PtxTest, ShortKernelsOverlap) {
   }
 }
 
+// Weights, which no kernel writes, are under way while a product waits for the kernels before it; its other operand,
+// and weights that may have changed, are read behind the wait.
+TEST_P(PtxTest, WeightsAreReadBeforeTheWait) {
+  const auto target = SimtTarget::cuda(GetParam().first, GetParam().second, 1);
+  const auto compiler = SimtCompiler::create(*target);
+  const bool awaits = GetParam().first >= 9;
+  for (const bool areBound : {true, false}) {
+    TestGraph b;
+    V x = b.input(MORTISE_BF16, {1, 2048});
+    V w = areBound ? b.weight(MORTISE_BF16, {512, 2048}) : b.input(MORTISE_BF16, {512, 2048});
+    b.output(b.op("linear", {x, w}, MORTISE_BF16, {1, 512}, {{"weight_transposed", false}}));
+    const MortiseGraph &graph = b.view();
+    const auto functions = (*compiler)->compile(graph, fuse({&graph, {}, {}, {}}, simtFuseTarget())->groups);
+    ASSERT_TRUE(functions) << functions.error().message;
+    const SimtFunction &function = *functions->at(0);
+    EXPECT_EQ(function.launches[0].awaits, awaits);
+    const std::string &code = function.alignedCode;
+    const size_t wait = code.find("griddepcontrol.wait");
+    size_t before = 0, loads = 0;
+    for (size_t at = code.find("ld.global"); at != code.npos; at = code.find("ld.global", at + 1), ++loads)
+      before += at < wait && wait != code.npos;
+    EXPECT_EQ(before, awaits && areBound ? loads / 2 : 0) << code;
+    EXPECT_GT(loads, 1U);
+    EXPECT_EQ(code.find("ld.global.nc") == code.npos, awaits);
+  }
+}
+
 // Kernels declare at most 48 KB of a block's memory. A launch asks for what rows need: the elements that registers do
 // not hold, of two bytes, and of four where there is room for values that would be computed again.
 TEST_P(PtxTest, LongRowsLieInMemoryThatTheLaunchAsksFor) {

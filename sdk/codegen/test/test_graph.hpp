@@ -64,6 +64,11 @@ public:
     inputs.push_back(value);
     return value;
   }
+  V weight(int32_t dtype, Dims dims) { // bound once
+    V value = input(dtype, std::move(dims));
+    const_cast<MortiseValue *>(value)->flags = MORTISE_VALUE_CONSTANT;
+    return value;
+  }
   V symbolicInput(int32_t dtype, const Extents &extents) {
     V value = input(dtype, numbers(extents));
     setPrograms(value, extents);

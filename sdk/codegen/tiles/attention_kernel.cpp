@@ -142,8 +142,10 @@ void AttentionKernel::enter(StringRef name) {
     shift = arith::SIToFPOp::create(b, c.loc, b.getF32Type(), c.subI(number(126), exponent));
   }
   prepareMemory(name.str());
-  if (overlaps()) // nothing has been read so far
+  if (overlaps()) { // nothing has been read so far
+    machine.releaseNext(c);
     machine.awaitKernels(c);
+  }
 }
 
 // ---- Memory

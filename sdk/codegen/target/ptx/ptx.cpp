@@ -67,9 +67,12 @@ public:
   bool hasCacheHints() const { return capability >= 89; } // in the version of PTX that it has, below
   // Loads of memory that stays as it is may pass the wait, so that there are none in such kernels.
   bool overlapsKernels() const override { return capability >= 90; }
+  void releaseNext(Code &c) const override {
+    LLVM::CallIntrinsicOp::create(c.b, c.loc, c.b.getStringAttr("llvm.nvvm.griddepcontrol.launch.dependents"),
+                                  ValueRange());
+  }
   void awaitKernels(Code &c) const override {
-    for (const char *name : {"llvm.nvvm.griddepcontrol.launch.dependents", "llvm.nvvm.griddepcontrol.wait"})
-      LLVM::CallIntrinsicOp::create(c.b, c.loc, c.b.getStringAttr(name), ValueRange());
+    LLVM::CallIntrinsicOp::create(c.b, c.loc, c.b.getStringAttr("llvm.nvvm.griddepcontrol.wait"), ValueRange());
   }
   bool copiesAside() const override { return capability >= 80; }
   void copyAside(Code &c, Value to, Value from) const override {
