@@ -52,30 +52,23 @@ def main(name: str = "", folder: str = "") -> None:
         sys.exit(f"kernel_times.py: expected one of {', '.join(cuda_peers.makers())}, found {name!r}")
     if not torch.cuda.is_available():
         sys.exit("kernel_times.py: expected a GPU of NVIDIA's and PyTorch with CUDA, found none")
-    module, inputs, *begins = cuda_peers.makers()[name]()
-    module.to("cuda", torch.bfloat16).eval().requires_grad_(False)
-    inputs = tuple(x.to("cuda", torch.bfloat16) if torch.is_floating_point(x) else x.to("cuda") for x in inputs)
-    prepare = getattr(module, "prepare", lambda: None)
     found = {}
     with torch.no_grad():
+        case = cuda_peers.makers()[name]()
         for key in COMPILERS:
             torch._dynamo.reset()
-            prepare()
-            compiled = torch.compile(module, dynamic=False, **cuda_peers.COMPILERS[key])
+            compiled = torch.compile(case.module, dynamic=False, **cuda_peers.COMPILERS[key])
+            ms = sorted(cuda_peers.timed(case, compiled, cuda_peers.CALLS) for _ in range(cuda_peers.ROUNDS))[cuda_peers.ROUNDS // 2]
+            case.before_round()
+            case.before_call()
+            torch.cuda.synchronize()
 
             def call(compiled=compiled):
                 torch.compiler.cudagraph_mark_step_begin()
-                compiled(*inputs)
+                compiled(*case.inputs)
 
-            for _ in range(5):
-                if begins:
-                    prepare()
-                call()
-            torch.cuda.synchronize()
-            if begins:
-                prepare()
-                torch.cuda.synchronize()
             found[key] = kernels_of(call)
+            print(f"== {name}, {key}: {ms:.4f} ms a call, median of rounds", flush=True)
             print(f"== {name}, {key}: {summary(found[key])}", flush=True)
     if folder:
         Path(folder, f"kernels-{name.replace(' ', '-')}.json").write_text(json.dumps(found))

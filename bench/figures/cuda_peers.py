@@ -5,9 +5,14 @@
     cold_s      first call of ours, tracing included; trace_s: the same of a backend that runs the traced graph as it is
     error       ours from eager, relative to the output's scale (both round to bf16)
 
-A prefill starts from an empty cache, which is emptied in the time of each call, the peers' too.
+A decode step reads a cache of 1024 positions that is full but for the calls of a round. A prefill starts from an empty cache, which is
+emptied in the time of each call, the peers' too.
 A row passes when ours agrees with eager, is at least as fast as reduce-overhead and as what is due by itself (MOST_MS), and begins
 within two seconds beyond the trace; `missed` says which of these it misses."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 MEASURES = "ms of networks on an NVIDIA GPU beside eager, Inductor and reduce-overhead; cold compile time"
 NEEDS = "gpu; PyTorch with CUDA; transformers"
@@ -23,30 +28,52 @@ COMPILERS: dict = {"trace": {"backend": "aot_eager"}, "mortise": {"backend": "mo
                    "mortise_reduce_overhead": {"backend": "mortise", "options": {"device": "cuda", "cuda.graphs": "all"}}}
 
 
-def makers() -> dict:
+@dataclass
+class Case:
+    """A network of bf16 on the GPU, in whose memory its inputs lie."""
+
+    module: Any
+    inputs: tuple
+    before_round: Callable[[], Any] = lambda: None  # of calls, not timed
+    before_call: Callable[[], Any] = lambda: None  # timed with each
+
+
+def makers() -> dict[str, Callable[[], Case]]:
     import networks
     import torch
-    from torch import nn
     from transformers import LlamaConfig, LlamaForCausalLM
 
     def batched(name, count):
         network = networks.make(name)
-        network.inputs = tuple(x.repeat(count, *[1] * (x.dim() - 1)) for x in network.inputs)
-        return network.module, network.inputs
+        network.module.to("cuda", torch.bfloat16).eval().requires_grad_(False)
+        inputs = tuple(x.repeat(count, *[1] * (x.dim() - 1)).to("cuda") for x in network.inputs)
+        return Case(network.module, tuple(x.to(torch.bfloat16) if torch.is_floating_point(x) else x for x in inputs))
 
-    def llama(tokens, cache):
+    def ids(tokens):
+        return torch.randint(0, 128256, (1, tokens), device="cuda")
+
+    def llama(cache):
         config = LlamaConfig(hidden_size=2048, intermediate_size=8192, num_hidden_layers=16, num_attention_heads=32, num_key_value_heads=8,
                              head_dim=64, vocab_size=128256, max_position_embeddings=cache, tie_word_embeddings=True)
         with torch.device("cuda"):
             model = LlamaForCausalLM(config).to(torch.bfloat16)
-        module: nn.Module = networks.CachedDecoder(model, cache_length=cache)
-        return module, (torch.randint(0, 128256, (1, tokens), device="cuda"),)
+        return networks.CachedDecoder(model.eval().requires_grad_(False), cache_length=cache)
+
+    def decode(cache):
+        decoder, prompt = llama(cache), ids(cache - CALLS)
+
+        def fill():
+            decoder.prepare()
+            decoder(prompt)
+
+        return Case(decoder, (ids(1),), before_round=fill)
 
     def prefill(tokens, cache):
-        return *llama(tokens, cache), True
+        decoder = llama(cache)
+        return Case(decoder, (ids(tokens),), before_call=decoder.prepare)
 
     return {"bert b1": lambda: batched("bert", 1), "bert b32": lambda: batched("bert", 32), "resnet50 b1": lambda: batched("resnet50", 1),
-            "resnet50 b32": lambda: batched("resnet50", 32), "vit b1": lambda: batched("vit", 1), "llama-1b decode": lambda: llama(1, 1024),
+            "resnet50 b32": lambda: batched("resnet50", 32), "vit b1": lambda: batched("vit", 1), "llama-1b decode": lambda: decode(1024),
             "llama-1b prefill 512": lambda: prefill(512, 1024)}
 
 
@@ -75,22 +102,20 @@ def row(make) -> dict:
     import torch
     from measure import compare
 
-    module, inputs, *begins = make()  # each call begins with an empty cache
-    module.to("cuda", torch.bfloat16).eval().requires_grad_(False)
-    inputs = tuple(x.to("cuda", torch.bfloat16) if torch.is_floating_point(x) else x.to("cuda") for x in inputs)
     result: dict = {}
-    calls = {"eager": module}
     with torch.no_grad():
-        prepare = getattr(module, "prepare", lambda: None)
-        prepare()
-        expected = [t.clone() for t in module(*inputs)]
+        case = make()
+        calls = {"eager": case.module}
+        expected = [t.clone() for t in first(case, case.module)]
         for key, options in COMPILERS.items():
             torch._dynamo.reset()
-            compiled = torch.compile(module, dynamic=False, **options)
+            compiled = torch.compile(case.module, dynamic=False, **options)
+            case.before_round()
+            torch.cuda.synchronize()
             begin = time.perf_counter()
-            prepare()
             try:
-                out = compiled(*inputs)
+                case.before_call()
+                out = compiled(*case.inputs)
                 torch.cuda.synchronize()
             except Exception as error:
                 result[f"{key}_error"] = f"{type(error).__name__}: {str(error)[:200]}"
@@ -106,13 +131,12 @@ def row(make) -> dict:
                 if agreement.problem:
                     result["problem"] = agreement.problem
             calls[key] = compiled
-        before = prepare if begins else lambda: None
         times: dict = {key: [] for key in calls}
         for call in calls.values():
-            timed(call, inputs, before, 3)
+            timed(case, call, 3)
         for _ in range(ROUNDS):
             for key, call in calls.items():
-                times[key].append(timed(call, inputs, before, CALLS))
+                times[key].append(timed(case, call, CALLS))
     for key, measured in times.items():
         result[f"{key}_ms"] = round(sorted(measured)[ROUNDS // 2], 4)
     return result
@@ -127,17 +151,28 @@ def missed(name: str, row: dict) -> list[str]:
     return [what for what, is_good in good.items() if not is_good]
 
 
-def timed(call, inputs, before, count: int) -> float:
-    """Milliseconds of one call, over `count` of them back to back."""
+def first(case: Case, call) -> Any:
+    """What the first call of a round gives."""
+    import torch
+
+    case.before_round()
+    torch.compiler.cudagraph_mark_step_begin()
+    case.before_call()
+    return call(*case.inputs)
+
+
+def timed(case: Case, call, count: int) -> float:
+    """Milliseconds of one call, over `count` of them back to back, CALLS at most."""
     import time
 
     import torch
 
+    case.before_round()
     torch.cuda.synchronize()
     begin = time.perf_counter()
     for _ in range(count):
         torch.compiler.cudagraph_mark_step_begin()
-        before()
-        call(*inputs)
+        case.before_call()
+        call(*case.inputs)
     torch.cuda.synchronize()
     return (time.perf_counter() - begin) * 1e3 / count

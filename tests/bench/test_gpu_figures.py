@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 import gpu_faults
 import kit
 import measure
+import torch
 import torch_mortise
 import verdict
 from figures import cuda_peers, gpu_mixed, gpu_networks, gpu_robust, rocm_assemble, rocm_stand_in, simt_targets, vulkan_speed
@@ -132,6 +133,17 @@ def test_a_row_beside_peers_says_what_it_lacks(name, change, lacks):
 @pytest.mark.parametrize("key", ["error", "cold_s", "trace_s", "reduce_overhead_ms"])
 def test_a_row_beside_peers_lacks_what_was_not_measured(key):
     assert cuda_peers.missed("bert b1", {name: value for name, value in PEER_ROW.items() if name != key})
+
+
+def test_a_round_beside_peers_begins_once(monkeypatch):
+    """A decode step must not run past the end of its cache, nor in an empty one."""
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    met = []
+    case = cuda_peers.Case(None, ("call",), before_round=lambda: met.append("round"), before_call=lambda: met.append("before"))
+    assert cuda_peers.timed(case, met.append, 2) >= 0
+    assert met == ["round", "before", "call", "before", "call"]
+    cuda_peers.first(case, met.append)
+    assert met[5:] == ["round", "before", "call"]
 
 
 def test_work_of_several_devices_is_judged():
