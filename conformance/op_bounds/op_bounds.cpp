@@ -10,47 +10,53 @@ namespace {
 
 using namespace formulas;
 
-const std::map<std::string_view, Bound> &bounds() {
-  static const std::map<std::string_view, Bound> all = [] {
-    std::map<std::string_view, Bound> made = {{"add", arithmeticBound},
-                                              {"sub", arithmeticBound},
-                                              {"mul", arithmeticBound},
-                                              {"div", arithmeticBound},
-                                              {"erfc", erfcBound},
-                                              {"silu", siluBound},
-                                              {"swiglu", swigluBound},
-                                              {"gelu", geluBound},
-                                              {"dropout", dropoutBound},
-                                              {"dot", dotBound},
-                                              {"linear", dotBound},
-                                              {"convolution", dotBound},
-                                              {"fused_convolution", fusedBound},
-                                              {"reduce_sum", reduceSumBound},
-                                              {"cumsum", reduceSumBound},
-                                              {"sum_pool", reduceSumBound},
-                                              {"mean", meanBound},
-                                              {"put", putBound},
-                                              {"scatter_along", putBound},
-                                              {"scatter_nd", putBound},
-                                              {"all_reduce", reduceSumBound},
-                                              {"reduce_scatter", reduceSumBound},
-                                              {"reduce_prod", reduceProdBound},
-                                              {"cumprod", reduceProdBound},
-                                              {"softmax", softmaxBound},
-                                              {"log_softmax", logSoftmaxBound},
-                                              {"cumlogsumexp", cumlogsumexpBound},
-                                              {"cross_entropy", crossEntropyBound},
-                                              {"layer_norm", trailingNormBound},
-                                              {"rms_norm", trailingNormBound},
-                                              {"group_norm", groupNormBound},
-                                              {"batch_norm", batchNormBound},
-                                              {"rope", ropeBound},
-                                              {"quantized_linear", quantizedLinearBound},
-                                              {"normal", normalBound},
-                                              {"attention", attentionBound},
-                                              {"attention_forward", attentionBound},
-                                              {"attention_gradient", attentionGradientBound},
-                                              {"ragged_attention", raggedAttentionBound}};
+struct Formula {
+  Formula(Bound bound = nullptr, bool ofAll = false) : bound(bound), ofAll(ofAll) {}
+  Bound bound;
+  bool ofAll; // results of the op, not of its first one alone
+};
+
+const std::map<std::string_view, Formula> &bounds() {
+  static const std::map<std::string_view, Formula> all = [] {
+    std::map<std::string_view, Formula> made = {{"add", arithmeticBound},
+                                                {"sub", arithmeticBound},
+                                                {"mul", arithmeticBound},
+                                                {"div", arithmeticBound},
+                                                {"erfc", erfcBound},
+                                                {"silu", siluBound},
+                                                {"swiglu", swigluBound},
+                                                {"gelu", geluBound},
+                                                {"dropout", dropoutBound},
+                                                {"dot", dotBound},
+                                                {"linear", dotBound},
+                                                {"convolution", dotBound},
+                                                {"fused_convolution", fusedBound},
+                                                {"reduce_sum", reduceSumBound},
+                                                {"cumsum", reduceSumBound},
+                                                {"sum_pool", reduceSumBound},
+                                                {"mean", meanBound},
+                                                {"put", putBound},
+                                                {"scatter_along", putBound},
+                                                {"scatter_nd", putBound},
+                                                {"all_reduce", reduceSumBound},
+                                                {"reduce_scatter", reduceSumBound},
+                                                {"reduce_prod", reduceProdBound},
+                                                {"cumprod", reduceProdBound},
+                                                {"softmax", softmaxBound},
+                                                {"log_softmax", logSoftmaxBound},
+                                                {"cumlogsumexp", cumlogsumexpBound},
+                                                {"cross_entropy", crossEntropyBound},
+                                                {"layer_norm", trailingNormBound},
+                                                {"rms_norm", trailingNormBound},
+                                                {"group_norm", groupNormBound},
+                                                {"batch_norm", batchNormBound},
+                                                {"rope", ropeBound},
+                                                {"quantized_linear", quantizedLinearBound},
+                                                {"normal", normalBound},
+                                                {"attention", attentionBound},
+                                                {"attention_forward", {attentionBound, true}},
+                                                {"attention_gradient", {attentionGradientBound, true}},
+                                                {"ragged_attention", raggedAttentionBound}};
     for (const char *name :
          {"exp",  "expm1", "log",  "log1p", "rsqrt", "sin",   "cos",  "tanh",  "erf",  "tan", "asin",  "acos",
           "atan", "sinh",  "cosh", "asinh", "acosh", "atanh", "log2", "log10", "exp2", "pow", "atan2", "logistic"})
@@ -117,7 +123,7 @@ Result<ExactResult> exactResult(const MortiseGraph &graph, const MortiseNode &no
     return exact.error();
   subject.y = std::move(*exact);
   const auto found = bounds().find(bare(node.op));
-  if (found == bounds().end() || (found->second == arithmeticBound && !isBehindArithmetic(node))) {
+  if (found == bounds().end() || (found->second.bound == arithmeticBound && !isBehindArithmetic(node))) {
     auto measured = standardErrors(graph, inputs);
     if (!measured)
       return measured.error();
@@ -126,7 +132,7 @@ Result<ExactResult> exactResult(const MortiseGraph &graph, const MortiseNode &no
       errors[i] = allowed(errors[i], subject.y[i], subject.dtype);
     return ExactResult{std::move(subject.y), std::move(errors)};
   }
-  Result<Doubles> errors = found->second(subject);
+  Result<Doubles> errors = found->second.bound(subject);
   if (!errors)
     return errors.error();
   const bool wide = subject.dtype == MORTISE_F64, narrow = subject.dtype != subject.accumulator;
@@ -156,8 +162,9 @@ Result<std::vector<ExactResult>> exactResults(const MortiseGraph &graph, std::sp
     const MortiseNode &producer = *value.producer;
     const auto result = static_cast<size_t>(
         std::find(producer.results, producer.results + producer.result_count, &value) - producer.results);
-    if (result > 0 && !isOp(producer, Op::AttentionForward, Op::AttentionGradient))
-      continue; // formulas of other ops are of the first one
+    const auto formula = bounds().find(bare(producer.op));
+    if (result > 0 && (formula == bounds().end() || !formula->second.ofAll))
+      continue;
     const auto before = std::find(graph.outputs, graph.outputs + i, &value);
     if (before != graph.outputs + i) {
       made[i] = made[static_cast<size_t>(before - graph.outputs)];

@@ -45,6 +45,7 @@ public:
   explicit Program(uint64_t seed) : random(seed) {}
   void product();
   void convolution();
+  void siblings();
   Network net;
   int32_t dtype = MORTISE_F32;
   // In bf16 and f16 values are small integers until the last op, so that the interpreter, which rounds after each op,
@@ -272,6 +273,30 @@ void Program::convolution() {
   net.output(behindViews(value));
 }
 
+// Products of one input by weights, which the plugin may merge, seen through views, with convolutions behind some.
+void Program::siblings() {
+  const int64_t positions = 3 + below(9), depth = extent();
+  const ValueId x = operand({1 + below(2), positions, depth}, false);
+  for (int64_t left = 2 + below(3); left > 0; --left) {
+    const int64_t all = 2 + below(14);
+    ValueId value = net.linear(x, leaf({all, depth}, true), chance(50) ? leaf({all}, true) : ir::noValue);
+    Dims starts(3, 0), limits = net.dims(value);
+    if (chance(40)) { // a part of its columns
+      starts[2] = below(all);
+      limits[2] = starts[2] + 1 + below(all - starts[2]);
+      value = net.op("slice", {value}, {ints("starts", starts), ints("limits", limits), ints("strides", {1, 1, 1})});
+    }
+    if (chance(70)) {
+      const int64_t channels = limits[2] - starts[2], window = 1 + below(3);
+      const bool depthwise = chance(50);
+      const ValueId w = leaf({depthwise ? channels : 1 + below(9), depthwise ? 1 : channels, window}, true);
+      value = net.convolution(net.transpose(value, {0, 2, 1}), w, {1 + below(2)}, {below(window)},
+                              depthwise ? channels : 1);
+    }
+    net.output(behindViews(epilogue(value)));
+  }
+}
+
 // Integers of -2 to 2.
 void wholeFill(const MortiseValue &value, size_t position, std::vector<std::byte> &bytes) {
   std::mt19937_64 random(position * 7919 + 17);
@@ -305,6 +330,7 @@ void run(void (Program::*make)()) {
 
 TEST(RandomFusion, Products) { run(&Program::product); }
 TEST(RandomFusion, Convolutions) { run(&Program::convolution); }
+TEST(RandomFusion, Siblings) { run(&Program::siblings); }
 
 // Where oneDNN has no bf16, a few rows of it are a loop of our own, which reads the weights as they lie.
 TEST(Fusion, FewRowsOfBrainFloats) {
