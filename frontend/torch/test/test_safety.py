@@ -177,6 +177,15 @@ def test_roundings_explain_no_faults(wrong_tanh):
     assert "result 1 differs" in notes()[0]
 
 
+@pytest.mark.parametrize(("branch", "draws"), [(lambda x: torch.nn.functional.dropout(x, 0.5), True), (torch.sin, False)])
+def test_branches_that_draw_leave_their_graph_out(branch, draws):
+    call = compiled(lambda x: torch.cond(x.sum() > 0, branch, torch.cos, (x.exp(),)), verify="first")
+    found = call(torch.ones(100))
+    assert 20 < (found == 0).sum() < 80 if draws else (found != 0).all()
+    assert any("random numbers" in note for note in notes()) == draws
+    assert not any("rolled back" in note for note in notes())
+
+
 def test_choosing_calls_leaves_the_programs_random_numbers_alone():
     random.seed(3)
     expected = random.random()

@@ -37,7 +37,7 @@ from .region import NoProgram, Region, roles
 from .region_import import NodeUnsupported
 from .symbols import Key, needed_symbols, of_data, readable
 from .threads import binder, compiler, tell_failure
-from .verify import Verifier, draws
+from .verify import Verifier, draws, draws_within
 
 log = logging.getLogger("torch_mortise")
 aten = torch.ops.aten
@@ -81,7 +81,7 @@ class CompiledGraph:
         self.givers = {}  # symbol that depends on data -> a tensor that eager computes, with a dimension of this size
         self.reasons = {}  # node -> why it runs in eager; "" for what is not listed (is_operator)
         self.lock = threading.RLock()
-        leaves_out = own.verify and any(map(draws, self.computed))
+        leaves_out = own.verify and draws_within(module)
         if leaves_out:
             self.note("verify leaves this graph out: eager would draw other random numbers")
         self.has_collectives = any(collectives.starts(node.target) for node in self.computed)

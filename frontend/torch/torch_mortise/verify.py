@@ -39,6 +39,12 @@ def draws(node):
     return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) and dropout(node) != 0
 
 
+def draws_within(module):
+    """Whether the graph of a module, or one that its operators call, has a node that draws."""
+    graphs = [part.graph for part in module.modules() if isinstance(part, torch.fx.GraphModule)]
+    return any(node.op == "call_function" and draws(node) for graph in graphs for node in graph.nodes)
+
+
 def dropout(node):
     """The rate of dropout that a call of attention gives; None for other operators."""
     for place, parameter in enumerate(node.target._schema.arguments):
