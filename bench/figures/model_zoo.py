@@ -20,6 +20,7 @@ part, which is not kept. FILE.json, which each run writes to build/PRESET/model-
 of the same sources and libraries."""
 
 import json
+import os
 import random
 import threading
 from collections.abc import Sequence
@@ -34,7 +35,8 @@ MINUTES = 240
 LEAST = {"transformers": 60, "timm": 40}
 DRAWN, LEAST_TIMED = 120, 60  # families that Inductor compiles, rows that have the times of all three
 LEAST_COVERAGE, MOST_RETRIED = 0.95, 0.05
-WORKERS, SECONDS = 2, 1800  # of one process; the third rule of the judge takes minutes for a large network of convolutions
+WORKERS = max((os.cpu_count() or 1) // 2, 2)
+SECONDS = 1800  # of one process; the third rule of the judge takes minutes for a large network of convolutions
 PEERS = ("aot_eager", "inductor")
 # What decides about a row.
 SOURCES = ("CMakeLists.txt", "bench/zoo", "bench/figures/model_zoo.py", "cmake", "frontend/torch", "ir", "passes", "plugins/cpu", "runtime",
@@ -117,8 +119,6 @@ def ended_run(file: Path) -> dict:
 
 def judged(name: str, seed: int, peers: Sequence[str]) -> dict:
     """The row of a family, or {"skipped": why}."""
-    import os
-
     from zoo import judge, processes
 
     threads = max((os.cpu_count() or 1) // WORKERS, 1)
