@@ -66,8 +66,9 @@ std::optional<double> Claims::splat(uint32_t index) {
 Result<Claims> claim(const Analysis &facts) {
   Claims claims(facts);
   chooseLayouts(facts, claims.layout);
-  for (auto *part : {claimConvolutionGradients, claimMergedProducts, claimUpdates, claimRandom, claimSorts,
-                     claimAttentions, claimAttentionGradients, claimConvolutions, claimPools, claimProducts})
+  for (auto *part :
+       {claimConvolutionGradients, claimMergedProducts, claimUpdates, claimScatters, claimRandom, claimSorts,
+        claimAttentions, claimAttentionGradients, claimConvolutions, claimPools, claimProducts})
     if (Result<void> result = part(claims); !result)
       return result.error();
   return claims;

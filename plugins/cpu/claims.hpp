@@ -58,10 +58,12 @@ Result<void> claimProducts(Claims &claims);
 Result<void> claimConvolutions(Claims &claims);
 Result<void> claimPools(Claims &claims);
 Result<void> claimUpdates(Claims &claims);
+Result<void> claimScatters(Claims &claims);
 Result<void> claimRandom(Claims &claims);
 Result<void> claimSorts(Claims &claims);
 Result<void> claimAttentions(Claims &claims);
 Result<void> claimAttentionGradients(Claims &claims);
-bool hasOrder(int32_t dtype); // elements that claimSorts can order
+bool hasOrder(int32_t dtype);   // elements that claimSorts can order
+bool canScatter(int32_t dtype); // elements that claimScatters can combine
 
 } // namespace mortise::cpu

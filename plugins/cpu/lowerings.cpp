@@ -79,6 +79,13 @@ static Support judgeSort(const MortiseNode &node) {
   return {};
 }
 
+static Support judgeScatter(const MortiseNode &node) {
+  if (int32_t dtype = node.operands[0]->type->dtype; !canScatter(dtype))
+    return refuse(MORTISE_REASON_DTYPE,
+                  std::string("no scatter of ") + dtypeName(dtype) + ": convert to f16 or i8 first");
+  return {};
+}
+
 static Support judgeAttention(const MortiseNode &node) {
   const auto byParts = [](MortiseReason reason, const std::string &detail) {
     return refuse(reason, detail + ": its products and softmax are taken, in each other's layouts");
@@ -115,6 +122,9 @@ Support judge(const MortiseNode &node, std::span<const SymbolRange> symbols) {
   case Op::MaxPool:
   case Op::SumPool:
     return judgePool(node);
+  case Op::ScatterAlong:
+  case Op::ScatterNd:
+    return judgeScatter(node);
   case Op::RandomBits:
     return {};
   case Op::Sort:

@@ -97,6 +97,9 @@ struct Renumbering {
     for (uint32_t *number : {&update.old, &update.indices, &update.updates, &update.result})
       apply(*number);
   }
+  void apply(Scatter &scatter) const {
+    apply(scatter.old), apply(scatter.indices), apply(scatter.updates), apply(scatter.result);
+  }
   void apply(RandomBits &bits) const { apply(bits.key), apply(bits.offset), apply(bits.result); }
   void apply(Sort &sort) const { apply(sort.x), apply(sort.values), apply(sort.indices); }
   void apply(Attention &attention) const {

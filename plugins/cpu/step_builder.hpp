@@ -60,6 +60,10 @@ public:
   }
   // Nobody reads the value's memory after `unit`, and it is in the workspace.
   bool diesAt(uint32_t value, const Unit &unit) const;
+  // `result` has the size of all that is in the memory of `view`, and no memory elsewhere: it may be written there.
+  bool mayTake(const FixedView &view, uint32_t result) {
+    return isDense(view) && elements(view.base) == elements(result) && !hasOutputMemory(result);
+  }
   bool hasOutputMemory(uint32_t value) const {
     return units.outputHome[value] != none;
   } // written to an output directly
@@ -94,6 +98,7 @@ Result<void> addSteps(StepBuilder &builder, const Unit &unit, const MergedProduc
 Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Convolution &convolution);
 Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Pool &pool);
 Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Update &update);
+Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Scatter &scatter);
 Result<void> addSteps(StepBuilder &builder, const Unit &unit, const RandomBits &bits);
 Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Sort &sort);
 Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Attention &attention);

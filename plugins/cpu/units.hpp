@@ -115,6 +115,15 @@ struct Update {
   bool operator==(const Update &) const = default;
 };
 
+// scatter_along (at one coordinate: the axis) or scatter_nd (at those of the leading dimensions): dense views.
+struct Scatter {
+  View old, indices, updates;
+  uint32_t result = none;
+  std::optional<int64_t> axis; // of scatter_along
+  std::string_view mode;
+  bool operator==(const Scatter &) const = default;
+};
+
 struct RandomBits {
   uint32_t key = none, offset = none, result = none;
   bool operator==(const RandomBits &) const = default;
@@ -169,8 +178,8 @@ struct Unit {
   std::vector<uint32_t> reads, writes; // values that have memory
   uint32_t overwrites = none;          // a value that an update may change in place, so that other readers come first
   int32_t order = -1;                  // position in its list, once sorted
-  std::variant<Product, MergedProduct, Convolution, Pool, Update, RandomBits, Sort, Attention, AttentionGradient,
-               Generated>
+  std::variant<Product, MergedProduct, Convolution, Pool, Update, Scatter, RandomBits, Sort, Attention,
+               AttentionGradient, Generated>
       work;
 };
 

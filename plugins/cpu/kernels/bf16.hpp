@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// bf16 in loops of our own, which compute in f32.
+// bf16 and f16 in loops of our own, which compute in f32.
 #pragma once
 
 #include "wide.hpp"
@@ -20,5 +20,23 @@ MORTISE_INLINE float number(float element) { return element; }
 MORTISE_INLINE float number(uint16_t element) { return fromBrain(element); }
 MORTISE_INLINE void store(float *element, float value) { *element = value; }
 MORTISE_INLINE void store(uint16_t *element, float value) { *element = toBrain(value); }
+
+// How f16 and bf16 are read and written.
+struct Half {
+  // By integers: conversions are calls where code may not use F16C.
+  static float load(uint16_t bits) {
+    uint32_t sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 31, fraction = bits & 1023;
+    if (exponent == 31)
+      return std::bit_cast<float>(sign | 0x7f800000u | fraction << 13);
+    if (exponent == 0)
+      return (sign ? -1.f : 1.f) * static_cast<float>(fraction) * 0x1p-24f;
+    return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
+  }
+  static uint16_t store(float value) { return std::bit_cast<uint16_t>(static_cast<_Float16>(value)); }
+};
+struct Brain {
+  static float load(uint16_t bits) { return fromBrain(bits); }
+  static uint16_t store(float value) { return toBrain(value); }
+};
 
 } // namespace mortise::cpu

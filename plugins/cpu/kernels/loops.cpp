@@ -10,19 +10,6 @@
 
 namespace mortise::cpu {
 
-static float fromHalf(uint16_t bits) {
-  uint32_t sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 31, fraction = bits & 1023;
-  if (exponent == 31)
-    return std::bit_cast<float>(sign | 0x7f800000u | fraction << 13);
-  if (exponent == 0)
-    return (sign ? -1.f : 1.f) * static_cast<float>(fraction) * 0x1p-24f;
-  return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
-}
-static uint16_t toHalf(float value) {
-  _Float16 half = static_cast<_Float16>(value); // rounds to nearest even
-  return std::bit_cast<uint16_t>(half);
-}
-
 namespace {
 // What an element is stored as, and what sums are kept in.
 template <typename T> struct Plain {
@@ -31,17 +18,11 @@ template <typename T> struct Plain {
   static Sum load(T value) { return static_cast<Sum>(value); }
   static T store(Sum value) { return static_cast<T>(value); }
 };
-struct Half {
+template <typename Float> struct Narrow {
   using Stored = uint16_t;
   using Sum = double;
-  static Sum load(uint16_t value) { return fromHalf(value); }
-  static uint16_t store(Sum value) { return toHalf(static_cast<float>(value)); }
-};
-struct Brain {
-  using Stored = uint16_t;
-  using Sum = double;
-  static Sum load(uint16_t value) { return fromBrain(value); }
-  static uint16_t store(Sum value) { return toBrain(static_cast<float>(value)); }
+  static Sum load(uint16_t bits) { return Float::load(bits); }
+  static uint16_t store(Sum value) { return Float::store(static_cast<float>(value)); }
 };
 
 int64_t count(const std::vector<Axis> &axes) {
@@ -123,9 +104,9 @@ std::function<void(void *const *)> productLoop(ProductLoop loop) {
   case MORTISE_F32:
     return bind(Plain<float>{});
   case MORTISE_F16:
-    return bind(Half{});
+    return bind(Narrow<Half>{});
   case MORTISE_BF16:
-    return bind(Brain{});
+    return bind(Narrow<Brain>{});
   default:
     return visitInteger(
         loop.dtype, std::function<void(void *const *)>(),

@@ -7,6 +7,7 @@
 #include <mortise/plugin.hpp>
 
 #include "bf16.hpp"
+#include "offsets.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,40 +17,6 @@
 namespace mortise::cpu {
 
 namespace {
-// Where the elements of some dimensions of a view lie, in row-major order. They are computed, because a program over
-// symbols is first scheduled for typical extents, of which six have more elements than a list has room for.
-class Offsets {
-public:
-  Offsets() = default;
-  Offsets(const FixedView &view, size_t from, size_t to) {
-    for (size_t d = from; d < to; ++d) {
-      const int64_t extent = view.dims[d], stride = view.strides[d];
-      count *= extent;
-      if (extent == 1)
-        continue;
-      if (!dims.empty() && dims.back().stride == extent * stride) // the rows of one dimension
-        dims.back() = {dims.back().extent * extent, stride};
-      else
-        dims.push_back({extent, stride});
-    }
-  }
-  int64_t size() const { return count; }
-  bool areContiguous() const { return dims.empty() || (dims.size() == 1 && dims[0].stride == 1); }
-  int64_t operator[](int64_t i) const {
-    int64_t offset = 0;
-    for (size_t d = dims.size(); d-- > 1; i /= dims[d].extent)
-      offset += i % dims[d].extent * dims[d].stride;
-    return dims.empty() ? offset : offset + i * dims[0].stride;
-  }
-
-private:
-  struct Dim {
-    int64_t extent, stride;
-  };
-  std::vector<Dim> dims;
-  int64_t count = 1;
-};
-
 struct UpdateLoop {
   size_t size = 0; // bytes of an element
   int64_t extent = 0, count = 0, outer = 0, inner = 0, indexStride = 0, axisStride = 0;
@@ -63,15 +30,6 @@ struct UpdateLoop {
     return index < 0 ? index + extent : index;
   }
   bool isInRange(int64_t index) const { return index >= 0 && index < extent; }
-};
-
-struct Half {
-  static float load(uint16_t bits) { return static_cast<float>(std::bit_cast<_Float16>(bits)); }
-  static uint16_t store(float value) { return std::bit_cast<uint16_t>(static_cast<_Float16>(value)); }
-};
-struct Brain {
-  static float load(uint16_t bits) { return fromBrain(bits); }
-  static uint16_t store(float value) { return toBrain(value); }
 };
 } // namespace
 
@@ -206,9 +164,8 @@ static UpdateLoop readLoop(StepBuilder &builder, const Update &update) {
 static bool canUpdateInPlace(StepBuilder &builder, const Unit &unit, const Update &update) {
   const FixedView &view = builder.viewOf(update.old);
   const uint32_t base = view.base;
-  const bool whole = isDense(view) && builder.elements(base) == builder.elements(update.result);
-  if (!whole || builder.viewOf(update.updates).base == base || builder.viewOf(update.indices).base == base ||
-      builder.hasOutputMemory(update.result))
+  if (builder.viewOf(update.updates).base == base || builder.viewOf(update.indices).base == base ||
+      !builder.mayTake(view, update.result))
     return false;
   if (!builder.value(base).producer) // an input
     return update.overwritesInput && !builder.readLater(base, unit) && !copiedToOthers(builder, base, update.result);
