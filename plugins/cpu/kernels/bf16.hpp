@@ -21,6 +21,11 @@ MORTISE_INLINE float number(uint16_t element) { return fromBrain(element); }
 MORTISE_INLINE void store(float *element, float value) { *element = value; }
 MORTISE_INLINE void store(uint16_t *element, float value) { *element = toBrain(value); }
 
+// `yes` where all bits of the mask are set, `no` where none is: vectors where a condition would be a branch.
+MORTISE_INLINE uint16_t chosen(uint16_t mask, uint16_t yes, uint16_t no) {
+  return static_cast<uint16_t>(no ^ ((no ^ yes) & mask));
+}
+
 // How f16 and bf16 are read and written.
 struct Half {
   // By integers: conversions are calls where code may not use F16C.

@@ -121,11 +121,11 @@ template <typename Element> void applyPart(const ScatterLoop &loop, void *const 
       std::copy(given + from, given + to, at + from);
     } else if (Element::isRounded && (loop.mode == Mode::Add || loop.mode == Mode::Mul)) {
       auto *sums = static_cast<float *>(operands[Sums]) + place;
-      auto *touched = static_cast<bool *>(operands[Touched]) + place;
+      auto *touched = static_cast<uint16_t *>(operands[Touched]) + place;
       for (int64_t i = from; i < to; ++i) {
         const auto old = touched[i] ? sums[i] : static_cast<float>(Element::load(at[i]));
         sums[i] = combine(loop.mode, old, static_cast<float>(Element::load(given[i])));
-        touched[i] = true;
+        touched[i] = 0xffff;
       }
     } else {
       for (int64_t i = from; i < to; ++i)
@@ -138,13 +138,13 @@ template <typename Element> void run(const ScatterLoop &loop, void *const *opera
   constexpr int64_t grain = 4096;
   auto *places = static_cast<int64_t *>(operands[Places]);
   const bool sumsApart = Element::isRounded && (loop.mode == Mode::Add || loop.mode == Mode::Mul);
-  bool *touched = sumsApart ? static_cast<bool *>(operands[Touched]) : nullptr;
+  uint16_t *touched = sumsApart ? static_cast<uint16_t *>(operands[Touched]) : nullptr; // all bits, or none
   parallelFor(loop.updates, grain, [&](int64_t begin, int64_t end) {
     for (int64_t update = begin; update < end; ++update)
       places[update] = loop.placeOf(operands[Indices], update);
   });
   if (sumsApart)
-    std::fill_n(touched, loop.elements, false);
+    std::fill_n(touched, loop.elements, 0);
   parallelFor(loop.bands * loop.columns, 1, [&](int64_t begin, int64_t end) {
     for (int64_t part = begin; part < end; ++part)
       applyPart<Element>(loop, operands, part);
@@ -152,10 +152,9 @@ template <typename Element> void run(const ScatterLoop &loop, void *const *opera
   if constexpr (Element::isRounded)
     if (sumsApart)
       parallelFor(loop.elements, grain, [&](int64_t begin, int64_t end) {
+        auto *result = static_cast<uint16_t *>(operands[Result_]);
         for (int64_t i = begin; i < end; ++i)
-          if (touched[i])
-            static_cast<uint16_t *>(operands[Result_])[i] =
-                Element::store(static_cast<const float *>(operands[Sums])[i]);
+          result[i] = chosen(touched[i], Element::store(static_cast<const float *>(operands[Sums])[i]), result[i]);
       });
 }
 
@@ -243,7 +242,7 @@ Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Scatter &sca
                    room(loop.updates, sizeof(int64_t))};
   if (isNarrowFloat(dtype) && (loop.mode == Mode::Add || loop.mode == Mode::Mul)) {
     step.operands.push_back(room(loop.elements, sizeof(float)));
-    step.operands.push_back(room(loop.elements, sizeof(bool)));
+    step.operands.push_back(room(loop.elements, sizeof(uint16_t)));
   }
   step.action =
       NativeLoop{[loop = std::move(loop), run = runOf(dtype)](void *const *operands) { run(loop, operands); }, {}};

@@ -2,6 +2,7 @@
 // put: in place where the region says so (a KV cache) or where nobody reads the old contents again. Mode "add" in f16
 // and bf16 alone, whose sums need more bits than the element has; generated loops add in wider types.
 #include "../claims.hpp"
+#include "../device.hpp"
 #include "../step_builder.hpp"
 
 #include <mortise/plugin.hpp>
@@ -12,7 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <numeric>
+#include <utility>
 
 namespace mortise::cpu {
 
@@ -20,6 +21,7 @@ namespace {
 struct UpdateLoop {
   size_t size = 0; // bytes of an element
   int64_t extent = 0, count = 0, outer = 0, inner = 0, indexStride = 0, axisStride = 0;
+  int64_t threads = 1;                // of the process when memory was given to the loop
   bool wide = false;                  // i64 indices, else i32
   Offsets outerOffsets, innerOffsets; // in updates, elements
 
@@ -64,31 +66,56 @@ struct Buckets {
   static constexpr int64_t width = 4096; // elements at a time
   int shift;
   int64_t count;
+  int64_t parts; // of the updates, which threads sort
   explicit Buckets(const UpdateLoop &update)
       : shift(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(1, width / update.inner))) - 1),
-        count(of(std::max<int64_t>(update.extent, 1) - 1) + 1) {}
+        count(of(std::max<int64_t>(update.extent, 1) - 1) + 1),
+        parts(std::clamp<int64_t>(update.count / std::max(width, count), 1, update.threads)) {}
   int64_t of(int64_t index) const { return index >> shift; }
 
-  // What sortByBuckets() finds, in numbers of 32 bits where they suffice.
-  static int64_t found(const UpdateLoop &update) { return update.count + Buckets(update).count + 1; }
-  static bool areNarrow(const UpdateLoop &update) { return found(update) <= UINT32_MAX; }
+  // Numbers that sortByBuckets() finds: of 32 bits where they suffice.
+  int64_t found(const UpdateLoop &update) const { return update.count + count + 1 + parts * count; }
+  bool areNarrow(const UpdateLoop &update) const { return found(update) <= UINT32_MAX; }
 };
 
-// The numbers of the updates, bucket by bucket and otherwise in their order, and where each bucket begins and the last
-// one ends. What is out of range is in none.
+template <typename Number> struct Sorted {
+  Number *order;  // of the updates
+  Number *begins; // of each bucket, and the end of the last
+  Number *places; // of each part, the next of each bucket
+  Sorted(const UpdateLoop &update, const Buckets &buckets, void *room)
+      : order(static_cast<Number *>(room)), begins(order + update.count), places(begins + buckets.count + 1) {}
+};
+
+// The numbers of the updates, bucket by bucket and otherwise in their order. What is out of range is in none.
 template <typename Number>
-static void sortByBuckets(const UpdateLoop &update, const Buckets &buckets, const void *indices, Number *order,
-                          std::span<Number> begins) {
-  std::ranges::fill(begins, 0);
-  for (int64_t j = 0; j < update.count; ++j)
-    if (const int64_t index = update.indexOf(indices, j); update.isInRange(index))
-      ++begins[buckets.of(index) + 1];
-  std::partial_sum(begins.begin(), begins.end(), begins.begin());
-  for (int64_t j = 0; j < update.count; ++j)
-    if (const int64_t index = update.indexOf(indices, j); update.isInRange(index))
-      order[begins[buckets.of(index)]++] = static_cast<Number>(j);
-  std::shift_right(begins.begin(), begins.end(), 1); // each begin has become the end
-  begins[0] = 0;
+static void sortByBuckets(const UpdateLoop &update, const Buckets &buckets, const void *indices,
+                          const Sorted<Number> &sorted) {
+  const auto eachOf = [&](int64_t part, auto &&body) {
+    Number *places = sorted.places + part * buckets.count;
+    for (int64_t j = update.count * part / buckets.parts; j < update.count * (part + 1) / buckets.parts; ++j)
+      if (const int64_t index = update.indexOf(indices, j); update.isInRange(index))
+        body(places[buckets.of(index)], j);
+  };
+  const auto inParts = [&](auto &&body) {
+    parallelFor(buckets.parts, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t part = begin; part < end; ++part)
+        body(part);
+    });
+  };
+  inParts([&](int64_t part) {
+    std::fill_n(sorted.places + part * buckets.count, buckets.count, Number(0));
+    eachOf(part, [](Number &count, int64_t) { ++count; });
+  });
+  Number at = 0;
+  for (int64_t bucket = 0; bucket < buckets.count; ++bucket) {
+    sorted.begins[bucket] = at;
+    for (int64_t part = 0; part < buckets.parts; ++part)
+      at += std::exchange(sorted.places[part * buckets.count + bucket], at);
+  }
+  sorted.begins[buckets.count] = at;
+  inParts([&](int64_t part) {
+    eachOf(part, [&](Number &place, int64_t j) { sorted.order[place++] = static_cast<Number>(j); });
+  });
 }
 
 // operands: indices, updates, the memory updated, room for what sortByBuckets() finds. The updates of one element are
@@ -96,12 +123,26 @@ static void sortByBuckets(const UpdateLoop &update, const Buckets &buckets, cons
 template <typename Float, typename Number> static void addSorted(const UpdateLoop &update, void *const *operands) {
   const auto *updates = static_cast<const uint16_t *>(operands[1]);
   auto *target = static_cast<uint16_t *>(operands[2]);
-  auto *order = static_cast<Number *>(operands[3]);
   const Buckets buckets(update);
   const int64_t indices = int64_t{1} << buckets.shift; // of a bucket
-  const std::span begins(order + update.count, static_cast<size_t>(buckets.count) + 1);
-  sortByBuckets(update, buckets, operands[0], order, begins);
-  const auto addBucket = [&](std::span<const Number> group, int64_t first, int64_t o, int64_t from, int64_t length) {
+  const Sorted<Number> sorted(update, buckets, operands[3]);
+  sortByBuckets(update, buckets, operands[0], sorted);
+  // Elements of one slice are read and written all together where many of them change: which do is not foreseeable.
+  const auto addToAll = [&](std::span<const Number> group, int64_t first, int64_t o, int64_t count) {
+    std::array<float, Buckets::width> sums;
+    std::array<uint16_t, Buckets::width> touched{}; // all bits, or none
+    uint16_t *elements = target + o * update.extent + first;
+    const uint16_t *added = updates + update.outerOffsets[o];
+    std::transform(elements, elements + count, sums.data(), Float::load);
+    for (const int64_t j : group) {
+      const int64_t at = update.indexOf(operands[0], j) - first;
+      sums[at] += Float::load(added[j * update.axisStride]);
+      touched[at] = 0xffff;
+    }
+    for (int64_t i = 0; i < count; ++i)
+      elements[i] = chosen(touched[i], Float::store(sums[i]), elements[i]);
+  };
+  const auto addToSome = [&](std::span<const Number> group, int64_t first, int64_t o, int64_t from, int64_t length) {
     std::array<float, Buckets::width> sums;
     std::array<bool, Buckets::width> isTouched{};
     const auto element = [&](int64_t row) { return target + (o * update.extent + first + row) * update.inner + from; };
@@ -122,17 +163,23 @@ template <typename Float, typename Number> static void addSorted(const UpdateLoo
   const int64_t work = update.count * update.outer * update.inner / buckets.count + 1; // of a bucket
   parallelFor(buckets.count, std::max<int64_t>(1, 16384 / work), [&](int64_t begin, int64_t end) {
     for (int64_t bucket = begin; bucket < end; ++bucket) {
-      const std::span<const Number> group(order + begins[bucket], order + begins[bucket + 1]);
+      const std::span<const Number> group(sorted.order + sorted.begins[bucket],
+                                          sorted.order + sorted.begins[bucket + 1]);
+      const int64_t first = bucket * indices, count = std::min(indices, update.extent - first);
+      const bool isDense = update.inner == 1 && static_cast<int64_t>(group.size()) * 8 >= count;
       for (int64_t o = 0; o < update.outer && !group.empty(); ++o)
         for (int64_t from = 0; from < update.inner; from += Buckets::width)
-          addBucket(group, bucket * indices, o, from, std::min(Buckets::width, update.inner - from));
+          if (isDense)
+            addToAll(group, first, o, count);
+          else
+            addToSome(group, first, o, from, std::min(Buckets::width, update.inner - from));
     }
   });
 }
 
 template <typename Float> static void runAddition(const UpdateLoop &update, void *const *operands) {
-  Buckets::areNarrow(update) ? addSorted<Float, uint32_t>(update, operands)
-                             : addSorted<Float, int64_t>(update, operands);
+  Buckets(update).areNarrow(update) ? addSorted<Float, uint32_t>(update, operands)
+                                    : addSorted<Float, int64_t>(update, operands);
 }
 
 // The old contents of `input` are an output as well.
@@ -148,6 +195,7 @@ static UpdateLoop readLoop(StepBuilder &builder, const Update &update) {
   const FixedView &indices = builder.viewOf(update.indices), &updates = builder.viewOf(update.updates);
   UpdateLoop loop;
   loop.size = dtypeBits(builder.type(update.old).dtype) / 8;
+  loop.threads = threadCount();
   loop.extent = builder.extents(update.old)[axis];
   loop.count = updates.dims[axis];
   loop.axisStride = updates.strides[axis];
@@ -219,9 +267,9 @@ Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Update &upda
   step.bytes = 2.0 * static_cast<double>(builder.bytes(update.updates));
   step.operands = {builder.read(indices.base, indices.offset), builder.read(updates.base, updates.offset), target};
   const bool isHalf = builder.type(update.old).dtype == MORTISE_F16;
-  if (update.adds)
+  if (const Buckets buckets(loop); update.adds)
     step.operands.push_back(
-        {builder.allocate(static_cast<size_t>(Buckets::found(loop)) * (Buckets::areNarrow(loop) ? 4 : 8)), 0, true});
+        {builder.allocate(static_cast<size_t>(buckets.found(loop)) * (buckets.areNarrow(loop) ? 4 : 8)), 0, true});
   step.action = NativeLoop{
       [loop = std::move(loop), run = !update.adds ? runUpdate
                                      : isHalf     ? runAddition<Half>
