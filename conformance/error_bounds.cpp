@@ -84,6 +84,8 @@ Kind kindOf(const MortiseNode &node) {
     return {Sums::centred, from(1) / std::max<int64_t>(intAttribute(node, "groups"), 1)};
   if (op == "fused_convolution") // a sum, and then an activation
     return {Sums::normal, product(dims(operand(1)).subspan(1)) + 2};
+  if (op == "quantized_linear") // weights less zero points are no operand, and scales are factors of terms or of sums
+    return {Sums::normal, extent(type.rank - 1) + 3};
   if (op == "rope") // x cos + turned x sin: the magnitudes of the operands do not give |terms|, because of a minus
     return {Sums::normal, 2};
   if (op == "attention" || op == "attention_forward" || op == "attention_gradient")

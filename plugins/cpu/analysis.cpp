@@ -7,9 +7,9 @@ namespace mortise::cpu {
 
 // Ops that a claim may take. They run with each call: a constant result of one is not computed at bind time.
 static bool isClaimable(const MortiseNode &node) {
-  return isOp(node, Op::Dot, Op::Linear, Op::Convolution, Op::MaxPool, Op::SumPool, Op::Put, Op::ScatterAlong,
-              Op::ScatterNd, Op::RandomBits, Op::Sort, Op::TopK, Op::Cummax, Op::Cummin, Op::Attention,
-              Op::AttentionForward, Op::AttentionGradient);
+  return isOp(node, Op::Dot, Op::Linear, Op::QuantizedLinear, Op::Convolution, Op::MaxPool, Op::SumPool, Op::Put,
+              Op::ScatterAlong, Op::ScatterNd, Op::RandomBits, Op::Sort, Op::TopK, Op::Cummax, Op::Cummin,
+              Op::Attention, Op::AttentionForward, Op::AttentionGradient);
 }
 
 static Result<void> findExtents(Analysis &facts) {

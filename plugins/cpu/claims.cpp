@@ -67,8 +67,8 @@ Result<Claims> claim(const Analysis &facts) {
   Claims claims(facts);
   chooseLayouts(facts, claims.layout);
   for (auto *part :
-       {claimConvolutionGradients, claimMergedProducts, claimUpdates, claimScatters, claimRandom, claimSorts,
-        claimAttentions, claimAttentionGradients, claimConvolutions, claimPools, claimProducts})
+       {claimConvolutionGradients, claimMergedProducts, claimUpdates, claimScatters, claimQuantizedLinears, claimRandom,
+        claimSorts, claimAttentions, claimAttentionGradients, claimConvolutions, claimPools, claimProducts})
     if (Result<void> result = part(claims); !result)
       return result.error();
   return claims;

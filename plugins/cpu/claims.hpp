@@ -37,6 +37,12 @@ struct Claims {
   std::vector<Unit> units;
 
   const View &viewOf(uint32_t value) { return layout.viewOf(value); }
+  // Where an operand lies, if nothing lies between its elements; else it has to have dense memory of its own.
+  View denseViewOf(const MortiseNode &node, size_t operand) {
+    const uint32_t value = node.operands[operand]->index;
+    const View &view = viewOf(value);
+    return isDense(view) ? view : facts.denseView(value);
+  }
   bool isTaken(const MortiseNode &node) const { return taken[node.index]; }
   // Whether a claimed unit reads the value's memory, so that it has to stay where it lies.
   bool isReadByUnit(uint32_t value) const;
@@ -59,11 +65,13 @@ Result<void> claimConvolutions(Claims &claims);
 Result<void> claimPools(Claims &claims);
 Result<void> claimUpdates(Claims &claims);
 Result<void> claimScatters(Claims &claims);
+Result<void> claimQuantizedLinears(Claims &claims);
 Result<void> claimRandom(Claims &claims);
 Result<void> claimSorts(Claims &claims);
 Result<void> claimAttentions(Claims &claims);
 Result<void> claimAttentionGradients(Claims &claims);
-bool hasOrder(int32_t dtype);   // elements that claimSorts can order
-bool canScatter(int32_t dtype); // elements that claimScatters can combine
+bool hasOrder(int32_t dtype);                   // elements that claimSorts can order
+inline constexpr int64_t mostQuantizedRows = 4; // that claimQuantizedLinears takes
+bool canScatter(int32_t dtype);                 // elements that claimScatters can combine
 
 } // namespace mortise::cpu

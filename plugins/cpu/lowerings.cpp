@@ -41,6 +41,28 @@ static Support judgeLinear(const MortiseNode &node, std::span<const SymbolRange>
   return {};
 }
 
+static Support judgeQuantizedLinear(const MortiseNode &node) {
+  const auto byParts = [](MortiseReason reason, const std::string &detail) {
+    return refuse(reason, detail + ": its weights are dequantised, and taken as those of linear");
+  };
+  const MortiseType &x = *node.operands[0]->type, &weight = *node.operands[1]->type;
+  const bool isTaken = x.dtype == MORTISE_F32 || x.dtype == MORTISE_F16 || x.dtype == MORTISE_BF16;
+  if (!isTaken || (weight.dtype != MORTISE_I8 && weight.dtype != MORTISE_UI8))
+    return byParts(MORTISE_REASON_DTYPE,
+                   std::string("no kernel of its own for ") + dtypeName(x.dtype) + " and " + dtypeName(weight.dtype));
+  if (intAttribute(node, "weight_transposed"))
+    return byParts(MORTISE_REASON_LAYOUT, "expected the weights of a result side by side, found them transposed");
+  const std::vector<Dim> dims = dimsOf(x);
+  const std::optional<int64_t> rows = elementCount(std::span(dims).first(dims.size() - 1)).number();
+  if (!rows)
+    return byParts(MORTISE_REASON_NEEDS_STATIC, "expected a number of rows");
+  if (*rows < 1 || *rows > mostQuantizedRows)
+    return byParts(MORTISE_REASON_SIZE, "more than " + std::to_string(mostQuantizedRows) + " rows, or none");
+  if (isEmpty(*node.operands[1]) || !isStatic(weight))
+    return byParts(MORTISE_REASON_SIZE, "weights that are or may be empty");
+  return {};
+}
+
 // Windows and paddings are numbers, extents need not be.
 static Support judgeWindow(const MortiseNode &node) {
   for (const char *name : {"strides", "low", "high", "dilations", "window"})
@@ -117,6 +139,8 @@ Support judge(const MortiseNode &node, std::span<const SymbolRange> symbols) {
     return judgeDot(node);
   case Op::Linear:
     return judgeLinear(node, symbols);
+  case Op::QuantizedLinear:
+    return judgeQuantizedLinear(node);
   case Op::Convolution:
     return judgeConvolution(node);
   case Op::MaxPool:
@@ -189,7 +213,7 @@ private:
 
 double Estimate::terms(const MortiseNode &node) const {
   std::vector<Dim> lhs = extents(*node.operands[0]);
-  if (isOp(node, Op::Linear))
+  if (isOp(node, Op::Linear, Op::QuantizedLinear))
     return number(lhs.back());
   double terms = 1;
   if (isOp(node, Op::Dot))
@@ -234,7 +258,7 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, uint32_t number) cons
     for (size_t i = 0; i < node.result_count; ++i)
       flops += elements[node.results[i]->index];
     double results = flops * static_cast<double>(dtypeBits(node.results[0]->type->dtype)) / 8;
-    if (isOp(node, Op::Dot, Op::Linear, Op::Convolution)) {
+    if (isOp(node, Op::Dot, Op::Linear, Op::QuantizedLinear, Op::Convolution)) {
       flops *= 2 * terms(node);
       traffic += 2 * results;
       steps = 1;

@@ -97,6 +97,12 @@ struct Renumbering {
     for (uint32_t *number : {&update.old, &update.indices, &update.updates, &update.result})
       apply(*number);
   }
+  void apply(QuantizedLinear &linear) const {
+    apply(linear.x), apply(linear.weight), apply(linear.scale), apply(linear.result);
+    for (std::optional<View> *view : {&linear.zeroPoint, &linear.bias})
+      if (*view)
+        apply(**view);
+  }
   void apply(Scatter &scatter) const {
     apply(scatter.old), apply(scatter.indices), apply(scatter.updates), apply(scatter.result);
   }

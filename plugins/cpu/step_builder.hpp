@@ -95,6 +95,7 @@ private:
 // The steps of one unit, by what it is; kernels/ has one for each, but for Generated.
 Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Product &product);
 Result<void> addSteps(StepBuilder &builder, const Unit &unit, const MergedProduct &merged);
+Result<void> addSteps(StepBuilder &builder, const Unit &unit, const QuantizedLinear &linear);
 Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Convolution &convolution);
 Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Pool &pool);
 Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Update &update);

@@ -124,6 +124,14 @@ struct Scatter {
   bool operator==(const Scatter &) const = default;
 };
 
+// quantized_linear of few rows: dense views.
+struct QuantizedLinear {
+  View x, weight, scale;
+  std::optional<View> zeroPoint, bias;
+  uint32_t result = none;
+  bool operator==(const QuantizedLinear &) const = default;
+};
+
 struct RandomBits {
   uint32_t key = none, offset = none, result = none;
   bool operator==(const RandomBits &) const = default;
@@ -178,7 +186,7 @@ struct Unit {
   std::vector<uint32_t> reads, writes; // values that have memory
   uint32_t overwrites = none;          // a value that an update may change in place, so that other readers come first
   int32_t order = -1;                  // position in its list, once sorted
-  std::variant<Product, MergedProduct, Convolution, Pool, Update, Scatter, RandomBits, Sort, Attention,
+  std::variant<Product, MergedProduct, QuantizedLinear, Convolution, Pool, Update, Scatter, RandomBits, Sort, Attention,
                AttentionGradient, Generated>
       work;
 };

@@ -83,6 +83,7 @@ LENGTHS = {
     **dict.fromkeys(("addmm", "addmv", "addbmm", "baddbmm", "_addmm_activation"), lambda a: a[1].shape[-1]),
     "addr": lambda a: 2,
     "_int_mm": lambda a: a[0].shape[-1],
+    "_weight_int8pack_mm": lambda a: a[0].shape[-1],
     "_scaled_mm": lambda a: a[0].shape[-1],
     "_grouped_mm": lambda a: a[0].shape[-1],
     "convolution": lambda a: _window(a[1], a[6], a[8]),
@@ -108,8 +109,8 @@ POOLS = {"avg_pool1d", "avg_pool2d", "avg_pool3d"}
 
 
 # Sums of products of operands: the same call on magnitudes gives the sum of |terms|.
-SUMS = {"mm", "bmm", "_grouped_mm", "mv", "dot", "vdot", "addmm", "addmv", "addbmm", "baddbmm", "addr", "convolution", "sum", "mean",
-        "cumsum", *POOLS, "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"}
+SUMS = {"mm", "bmm", "_grouped_mm", "_weight_int8pack_mm", "mv", "dot", "vdot", "addmm", "addmv", "addbmm", "baddbmm", "addr",
+        "convolution", "sum", "mean", "cumsum", *POOLS, "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"}
 
 
 def grouped_mm(x, y, ends=None, bias=None, out_dtype=None):
@@ -127,7 +128,11 @@ def grouped_mm(x, y, ends=None, bias=None, out_dtype=None):
     return torch.cat([*parts, x.new_zeros(shape)], dim)
 
 
-IN_F64 = {"_grouped_mm": grouped_mm}
+def weight_int8pack_mm(x, weight, scales):
+    return x @ weight.to(x.dtype).t() * scales
+
+
+IN_F64 = {"_grouped_mm": grouped_mm, "_weight_int8pack_mm": weight_int8pack_mm}
 
 
 # Among them those whose terms are the operands' elements, so that it is known how they are rounded.

@@ -255,6 +255,16 @@ def test_product_of_int8_adds_in_int32(compile_for):
     check(compile_for(torch._int_mm), torch._int_mm, x, y)
 
 
+@pytest.mark.parametrize("rows", [1, 4, 9])  # by few rows, and dequantised
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_weights_of_int8(compile_for, dtype, rows):
+    def f(x, weight, scales):
+        return torch.ops.aten._weight_int8pack_mm(x, weight, scales), F.linear(x, weight.to(dtype) * scales[:, None])
+
+    weight = torch.arange(-128, 128, dtype=torch.int8).repeat(12).view(48, 64)
+    check(compile_for(f), f, tensor(rows, 64, dtype=dtype), weight, tensor(48, dtype=dtype))
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_norms(compile_for, dtype):
     def f(x, scale, bias, mean, variance):

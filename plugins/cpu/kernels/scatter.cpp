@@ -256,16 +256,11 @@ Result<void> claimScatters(Claims &claims) {
     if (!isOp(node, Op::ScatterAlong, Op::ScatterNd))
       continue;
     claims.take(node);
-    const auto denselyPlaced = [&](size_t operand) {
-      const uint32_t value = node.operands[operand]->index;
-      const View &view = claims.viewOf(value);
-      return isDense(view) ? view : claims.facts.denseView(value);
-    };
-    Scatter scatter{denselyPlaced(0),
-                    denselyPlaced(1),
-                    denselyPlaced(2),
+    Scatter scatter{claims.denseViewOf(node, 0),
+                    claims.denseViewOf(node, 1),
+                    claims.denseViewOf(node, 2),
                     node.results[0]->index,
-                    {},
+                    std::nullopt,
                     stringAttribute(node, "mode")};
     if (isOp(node, Op::ScatterAlong))
       scatter.axis = intAttribute(node, "axis");

@@ -48,6 +48,12 @@ def int_mm(e, x, weight):
     return e.op("dot", x, weight, lhs_batch=(), rhs_batch=(), lhs_contract=(1,), rhs_contract=(0,))
 
 
+@handles(aten._weight_int8pack_mm.default)
+def weight_int8pack_mm(e, x, weight, scales):
+    """x [M, K] by int8 weights [N, K], whose sums are scaled by [N]. On the CPU nothing is packed."""
+    return e.op("quantized_linear", x, weight, scales, None, None, weight_transposed=False)
+
+
 @handles(aten.addmm.default)
 def addmm(e, bias, x, weight, beta=1, alpha=1):
     dtype = e.dtype
