@@ -4,6 +4,7 @@
 import pathlib
 
 import pytest
+import torch
 from opinfo import coverage, overloads
 
 NAMES = list(overloads.core_overloads())
@@ -25,7 +26,10 @@ def test_all_are_decided():
 
 
 def test_page_is_fresh():
-    page = pathlib.Path(__file__).resolve().parents[3] / "docs/aten.md"
+    root = pathlib.Path(__file__).resolve().parents[3]
+    if (made_with := (root / "tools/setup/torch.txt").read_text().split("==")[1].strip()) not in torch.__version__:
+        pytest.skip(f"the page is made with PyTorch {made_with}, this is {torch.__version__}")
+    page = root / "docs/aten.md"
     assert page.read_text() == coverage.page(), "./dev docs writes it anew"
 
 

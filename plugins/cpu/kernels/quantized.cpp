@@ -130,8 +130,16 @@ template <int rows, typename Weight> void run(const QuantizedLoop &loop, void *c
 using Run = void (*)(const QuantizedLoop &, void *const *);
 template <typename Weight> Run runOf(int64_t rows) {
   static_assert(mostQuantizedRows == 4);
-  constexpr Run of[] = {run<1, Weight>, run<2, Weight>, run<3, Weight>, run<4, Weight>};
-  return of[rows - 1];
+  switch (rows) {
+  case 1:
+    return run<1, Weight>;
+  case 2:
+    return run<2, Weight>;
+  case 3:
+    return run<3, Weight>;
+  default:
+    return run<4, Weight>;
+  }
 }
 } // namespace
 

@@ -101,13 +101,13 @@ template <std::floating_point T> T combine(Mode mode, T old, T update) {
   return isOldLess == (mode == Mode::Max) ? update : old;
 }
 
-enum Operands { Indices, Updates, Result_, Places, Sums, Touched };
+enum Operands { Indices, Updates, Output, Places, Sums, Touched };
 
 template <typename Element> void applyPart(const ScatterLoop &loop, void *const *operands, int64_t part) {
   using Stored = typename Element::Stored;
   const auto *places = static_cast<const int64_t *>(operands[Places]);
   const auto *updates = static_cast<const Stored *>(operands[Updates]);
-  auto *result = static_cast<Stored *>(operands[Result_]);
+  auto *result = static_cast<Stored *>(operands[Output]);
   const int64_t band = part / loop.columns, column = part % loop.columns, slices = loop.elements / loop.slice;
   const int64_t first = slices * band / loop.bands * loop.slice, end = slices * (band + 1) / loop.bands * loop.slice;
   const int64_t from = loop.slice * column / loop.columns, to = loop.slice * (column + 1) / loop.columns;
@@ -152,7 +152,7 @@ template <typename Element> void run(const ScatterLoop &loop, void *const *opera
   if constexpr (Element::isRounded)
     if (sumsApart)
       parallelFor(loop.elements, grain, [&](int64_t begin, int64_t end) {
-        auto *result = static_cast<uint16_t *>(operands[Result_]);
+        auto *result = static_cast<uint16_t *>(operands[Output]);
         for (int64_t i = begin; i < end; ++i)
           result[i] = chosen(touched[i], Element::store(static_cast<const float *>(operands[Sums])[i]), result[i]);
       });

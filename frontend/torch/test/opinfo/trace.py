@@ -2,12 +2,14 @@
 """One call -> an ATen graph (the backend's decompositions, fake tensors, no mutations) -> a mortise program on one device."""
 
 import contextlib
+import inspect
 import operator
 
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 from torch._subclasses.functional_tensor import FunctionalTensorMode, dispatch_functionalize
+from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer, get_proxy_slot, track_tensor_tree
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -61,6 +63,17 @@ class Unchecked(TorchDispatchMode):
         return None if overload is CHECK else overload(*arguments, **(keywords or {}))
 
 
+@contextlib.contextmanager
+def recording(tracer, table):
+    """Within it, calls are written down by `tracer`, decomposed by `table`."""
+    if "decomposition_table" in inspect.signature(ProxyTorchDispatchMode).parameters:
+        with ProxyTorchDispatchMode(tracer, "fake", decomposition_table=table):
+            yield
+    else:  # before PyTorch 2.13 the table was set for the process
+        with proxy_tensor.decompose(table), ProxyTorchDispatchMode(tracer, "fake"):
+            yield
+
+
 def capture(function, tensors, table, mode=None):
     """Records what make_fx(tracing_mode="fake") records, without the parts that take most of its time and matter only for modules that are
     traced or printed: patched nn.Module methods, names of torch functions, generated Python code."""
@@ -72,7 +85,7 @@ def capture(function, tensors, table, mode=None):
         proxy = tracer.create_proxy("placeholder", f"arg{number}", (), {})
         track_tensor_tree(tensor, proxy, constant=None, tracer=tracer)
     functional = dispatch_functionalize(function, FunctionalTensorMode())
-    with fake, ProxyTorchDispatchMode(tracer, "fake", decomposition_table=table), mode or contextlib.nullcontext():
+    with fake, recording(tracer, table), mode or contextlib.nullcontext():
         results = functional(*inputs)
     results = [get_proxy_slot(r, tracer, r, lambda slot: slot.proxy) for r in results]
     tracer.create_node("output", "output", (tracer.create_arg(results),), {})
