@@ -5,7 +5,8 @@
 #pragma once
 
 #include "../step_builder.hpp"
-#include "bf16.hpp"
+#include "narrow.hpp"
+#include "vectors.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -61,16 +62,7 @@ struct Scores {
   }
 };
 
-inline constexpr int lanes = 16; // of AVX-512; two registers of AVX2
-using Floats = float __attribute__((vector_size(lanes * sizeof(float))));
 using Integers = int32_t __attribute__((vector_size(lanes * sizeof(int32_t))));
-
-MORTISE_INLINE Floats load(const float *from) {
-  Floats vector;
-  std::memcpy(&vector, from, sizeof vector);
-  return vector;
-}
-MORTISE_INLINE void save(float *to, Floats vector) { std::memcpy(to, &vector, sizeof vector); }
 
 // 2^-shift e^x, within 2 units in the last place; NaN for NaN. By Cody and Waite's reduction, and Taylor's
 // polynomial for what is left, at most log(2) / 2.

@@ -2,7 +2,7 @@
 // Conversions between f32 and 16 bits. The library's reorders convert as well, by plain loops where the processor has
 // no AVX-512: 16 images of 64 channels of 16 x 16 take it milliseconds.
 #include "../schedule.hpp"
-#include "bf16.hpp"
+#include "narrow.hpp"
 
 namespace mortise::cpu {
 

@@ -5,7 +5,7 @@
 // many short sums, where oneDNN adds term by term: for 2048 terms its error is several times larger, and the last
 // product of a network is not averaged over pixels.
 #include "../device.hpp"
-#include "bf16.hpp"
+#include "narrow.hpp"
 #include "product.hpp"
 
 #include <mortise/plugin.hpp>

@@ -2,7 +2,7 @@
 // Products in plain loops, for what oneDNN lacks: f64, integers, several summed dimensions that do not merge, empty
 // sums.
 #include "../schedule.hpp"
-#include "bf16.hpp"
+#include "narrow.hpp"
 
 #include <mortise/plugin.hpp>
 

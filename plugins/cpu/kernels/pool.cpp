@@ -3,7 +3,7 @@
 // leave them. Loops of our own: oneDNN's maximum loses NaN.
 #include "../claims.hpp"
 #include "../step_builder.hpp"
-#include "bf16.hpp"
+#include "narrow.hpp"
 #include "channels.hpp"
 
 #include <mortise/plugin.hpp>

@@ -4,19 +4,16 @@
 #include "../claims.hpp"
 #include "../device.hpp"
 #include "../step_builder.hpp"
-#include "bf16.hpp"
+#include "narrow.hpp"
+#include "vectors.hpp"
 
 #include <mortise/plugin.hpp>
 
 #include <algorithm>
-#include <cstring>
 
 namespace mortise::cpu {
 
 namespace {
-constexpr int lanes = 16;
-using Floats = float __attribute__((vector_size(lanes * sizeof(float))));
-
 struct QuantizedLoop {
   int64_t rows = 0, columns = 0, depth = 0;
   int64_t groups = 1, scaleStride = 0; // scales of a result, and from one result to the next
@@ -52,11 +49,6 @@ template <typename Weight> MORTISE_INLINE Floats widened(const Weight *from) {
   Weight __attribute__((vector_size(lanes * sizeof(Weight)))) weights;
   std::memcpy(&weights, from, sizeof weights);
   return __builtin_convertvector(weights, Floats);
-}
-MORTISE_INLINE Floats load(const float *from) {
-  Floats vector;
-  std::memcpy(&vector, from, sizeof vector);
-  return vector;
 }
 
 // By halves: groups are short, and so would be the chains of additions between them.

@@ -5,7 +5,7 @@
 #include "../claims.hpp"
 #include "../device.hpp"
 #include "../step_builder.hpp"
-#include "bf16.hpp"
+#include "narrow.hpp"
 #include "offsets.hpp"
 
 #include <mortise/plugin.hpp>
@@ -36,6 +36,7 @@ struct ScatterLoop {
   int64_t updates = 0, slice = 1, elements = 0;
   std::vector<Coordinate> coordinates; // of each update, as indices hold them
   Offsets positions;                   // what else the number of the update adds to its place
+  bool sumsApart = false;              // of f16 and bf16, in f32
   int64_t bands = 1, columns = 1;      // parts of the result for threads: of its slices, and of each slice
 
   // The first element of the result that the update goes to, or -1 for one that is dropped.
@@ -66,12 +67,6 @@ template <typename T> struct Plain {
 template <typename Float> struct Rounded : Float {
   using Stored = uint16_t;
   static constexpr bool isRounded = true;
-};
-struct Truth {
-  using Stored = bool;
-  static constexpr bool isRounded = false;
-  static bool load(bool value) { return value; }
-  static bool store(bool value) { return value; }
 };
 
 bool combine(Mode mode, bool old, bool update) {
@@ -119,7 +114,7 @@ template <typename Element> void applyPart(const ScatterLoop &loop, void *const 
     Stored *at = result + place;
     if (loop.mode == Mode::Set) {
       std::copy(given + from, given + to, at + from);
-    } else if (Element::isRounded && (loop.mode == Mode::Add || loop.mode == Mode::Mul)) {
+    } else if (loop.sumsApart) {
       auto *sums = static_cast<float *>(operands[Sums]) + place;
       auto *touched = static_cast<uint16_t *>(operands[Touched]) + place;
       for (int64_t i = from; i < to; ++i) {
@@ -137,20 +132,19 @@ template <typename Element> void applyPart(const ScatterLoop &loop, void *const 
 template <typename Element> void run(const ScatterLoop &loop, void *const *operands) {
   constexpr int64_t grain = 4096;
   auto *places = static_cast<int64_t *>(operands[Places]);
-  const bool sumsApart = Element::isRounded && (loop.mode == Mode::Add || loop.mode == Mode::Mul);
-  uint16_t *touched = sumsApart ? static_cast<uint16_t *>(operands[Touched]) : nullptr; // all bits, or none
+  uint16_t *touched = loop.sumsApart ? static_cast<uint16_t *>(operands[Touched]) : nullptr; // all bits, or none
   parallelFor(loop.updates, grain, [&](int64_t begin, int64_t end) {
     for (int64_t update = begin; update < end; ++update)
       places[update] = loop.placeOf(operands[Indices], update);
   });
-  if (sumsApart)
+  if (loop.sumsApart)
     std::fill_n(touched, loop.elements, 0);
   parallelFor(loop.bands * loop.columns, 1, [&](int64_t begin, int64_t end) {
     for (int64_t part = begin; part < end; ++part)
       applyPart<Element>(loop, operands, part);
   });
   if constexpr (Element::isRounded)
-    if (sumsApart)
+    if (loop.sumsApart)
       parallelFor(loop.elements, grain, [&](int64_t begin, int64_t end) {
         auto *result = static_cast<uint16_t *>(operands[Output]);
         for (int64_t i = begin; i < end; ++i)
@@ -171,7 +165,7 @@ Run runOf(int32_t dtype) {
   case MORTISE_BF16:
     return run<Rounded<Brain>>;
   case MORTISE_I1:
-    return run<Truth>;
+    return run<Plain<bool>>;
   default:
     return visitInteger(dtype, Run(), [](auto number) -> Run { return run<Plain<decltype(number)>>; });
   }
@@ -183,6 +177,8 @@ ScatterLoop readLoop(StepBuilder &builder, const Scatter &scatter) {
   ScatterLoop loop;
   loop.mode = modeOf(scatter.mode);
   loop.wide = builder.type(scatter.indices.base).dtype == MORTISE_I64;
+  loop.sumsApart =
+      isNarrowFloat(builder.type(scatter.result).dtype) && (loop.mode == Mode::Add || loop.mode == Mode::Mul);
   loop.elements = elementCount(dims);
   loop.updates = elementCount(indices);
   if (scatter.axis) {
@@ -240,7 +236,7 @@ Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Scatter &sca
   step.bytes = 3.0 * static_cast<double>(loop.updates * loop.slice) * dtypeBits(dtype) / 8;
   step.operands = {builder.read(indices.base, indices.offset), builder.read(updates.base, updates.offset), target,
                    room(loop.updates, sizeof(int64_t))};
-  if (isNarrowFloat(dtype) && (loop.mode == Mode::Add || loop.mode == Mode::Mul)) {
+  if (loop.sumsApart) {
     step.operands.push_back(room(loop.elements, sizeof(float)));
     step.operands.push_back(room(loop.elements, sizeof(uint16_t)));
   }

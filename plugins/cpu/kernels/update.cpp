@@ -7,7 +7,7 @@
 
 #include <mortise/plugin.hpp>
 
-#include "bf16.hpp"
+#include "narrow.hpp"
 #include "offsets.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// bf16 and f16 in loops of our own, which compute in f32.
+// f16 and bf16 in loops of our own, which compute in f32.
 #pragma once
 
 #include "wide.hpp"
