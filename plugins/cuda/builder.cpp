@@ -10,8 +10,8 @@ namespace mortise::cuda {
 
 static constexpr uint32_t none = UINT32_MAX;
 
-static constexpr codegen::LoweringNames names{"cuda.pointwise", "cuda.rows",    "cuda.columns",
-                                              "cuda.scan",      "cuda.product", "cuda.copy"};
+static constexpr codegen::LoweringNames names{"cuda.pointwise", "cuda.rows", "cuda.columns", "cuda.scan",
+                                              "cuda.product",   "cuda.sort", "cuda.copy"};
 
 bool Builder::isOutput(uint32_t value) const {
   return std::any_of(region.outputs, region.outputs + region.output_count,

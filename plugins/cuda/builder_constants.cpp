@@ -22,8 +22,9 @@ void Builder::findLevels() {
     levels[region.inputs[i]->index] = isBound(*region.inputs[i]) ? Level::Constant : Level::Variable;
   for (size_t n = 0; n < region.node_count; ++n) {
     const MortiseNode &node = *region.nodes[n];
-    Level level =
-        isProduct(node) || isConvolution(node) || isOp(node, Op::Attention) ? Level::Variable : Level::Literal;
+    const bool isEachCall =
+        isProduct(node) || isConvolution(node) || isOp(node, Op::Attention) || has(node, Trait::Sort);
+    Level level = isEachCall ? Level::Variable : Level::Literal;
     for (size_t i = 0; i < node.operand_count; ++i)
       if (node.operands[i])
         level = std::max(level, levels[node.operands[i]->index]);

@@ -5,8 +5,8 @@ namespace mortise::rocm {
 
 using codegen::CallAddresses;
 
-static constexpr codegen::LoweringNames names{"rocm.pointwise", "rocm.rows",    "rocm.columns",
-                                              "rocm.scan",      "rocm.product", "rocm.copy"};
+static constexpr codegen::LoweringNames names{"rocm.pointwise", "rocm.rows", "rocm.columns", "rocm.scan",
+                                              "rocm.product",   "rocm.sort", "rocm.copy"};
 static constexpr size_t mostArguments = 500; // of 8 bytes; a launch takes 4 KB
 
 Result<std::unique_ptr<Kernel>> Kernel::compile(Device &device, const MortiseGraph &region) {

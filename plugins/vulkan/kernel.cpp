@@ -11,8 +11,8 @@ namespace mortise::vulkan {
 
 using codegen::CallAddresses;
 
-static constexpr codegen::LoweringNames names{"vulkan.pointwise", "vulkan.rows",    "vulkan.columns",
-                                              "vulkan.scan",      "vulkan.product", "vulkan.copy"};
+static constexpr codegen::LoweringNames names{"vulkan.pointwise", "vulkan.rows", "vulkan.columns", "vulkan.scan",
+                                              "vulkan.product",   "vulkan.sort", "vulkan.copy"};
 
 Result<std::unique_ptr<Kernel>> Kernel::compile(Device &device, const MortiseGraph &region) {
   std::unique_ptr<Kernel> kernel(new Kernel(device, region));

@@ -327,6 +327,38 @@ TEST_F(Lavapipe, NumbersOf64BitsAreRoundedToEven) {
   }
 }
 
+// llvmpipe compares numbers that were widened from 32 bits with constants as if they had no sign.
+TEST_F(Lavapipe, WidenedNumbersAreComparedWithConstants) {
+  const std::vector<int32_t> x{5, 1, -6, -9, 2, 100, -128, 0, 7, -7, INT32_MAX, INT32_MIN};
+  const std::vector<int64_t> constants{0, -7, 7, INT64_C(1) << 40, -(INT64_C(1) << 40)};
+  const char *const directions[] = {"lt", "le", "gt", "ge"};
+  Network net;
+  const ValueId wide =
+      net.op("convert", {net.input(MORTISE_I32, {static_cast<int64_t>(x.size())})}, {text("dtype", "i64")});
+  for (const int64_t constant : constants)
+    for (const char *direction : directions)
+      net.output(net.op("compare",
+                        {wide, net.splat(static_cast<double>(constant), {static_cast<int64_t>(x.size())}, MORTISE_I64)},
+                        {text("direction", direction)}));
+  const Region region(device, net.finish());
+  Stream stream(device);
+  std::vector<MortiseAddress> results;
+  for (size_t i = 0; i < constants.size() * std::size(directions); ++i)
+    results.push_back(stream.allocate(x.size()));
+  ASSERT_TRUE(region.enqueue(stream, {stream.put(x)}, results));
+  size_t result = 0;
+  for (const int64_t constant : constants)
+    for (const char *direction : directions) {
+      const std::vector<uint8_t> found = stream.take<uint8_t>(results[result++], x.size());
+      for (size_t i = 0; i < x.size(); ++i) {
+        const int64_t number = x[i];
+        const bool isLess = direction[0] == 'l', holds = isLess ? number < constant : number > constant;
+        EXPECT_EQ(found[i] != 0, holds || (direction[1] == 'e' && number == constant))
+            << number << " " << direction << " " << constant;
+      }
+    }
+}
+
 TEST_F(Lavapipe, CopiesHappenInTheStreamsOrder) {
   Network net;
   const ValueId x = net.input(MORTISE_I32, {1 << 20});

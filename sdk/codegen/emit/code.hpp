@@ -13,6 +13,8 @@
 #include <mlir/IR/Builders.h>
 #include <mlir/IR/BuiltinOps.h>
 
+#include <array>
+
 namespace mortise::codegen {
 
 using mlir::Type;
@@ -177,6 +179,10 @@ public:
   // Replaces the state by `step` of it while `condition` of it holds in any lane.
   llvm::SmallVector<Value> repeat(llvm::ArrayRef<Value> state, llvm::function_ref<Value(mlir::ValueRange)> condition,
                                   llvm::function_ref<llvm::SmallVector<Value>(mlir::ValueRange)> step);
+
+  // The words of Philox's block with this counter (ir/families/random.td), i32 each; key and counter are i64.
+  // random.cpp.
+  std::array<Value, 4> philox(Value key, Value counter);
 
   Value shuffle(Value x, int64_t start, int64_t count); // elements start, start + 1, ...
   Value reversed(Value x);

@@ -33,6 +33,21 @@ Value Emitter::maximum(Value x, Value y, int32_t dtype, bool largest) {
   return largest ? c.two<arith::MaxSIOp>(x, y) : c.two<arith::MinSIOp>(x, y);
 }
 
+Value Emitter::combineUpdates(UpdateMode mode, Value old, Value update, int32_t dtype) {
+  switch (mode) {
+  case UpdateMode::Set:
+    return update;
+  case UpdateMode::Add:
+    return isFloat(dtype) ? c.add(old, update) : isBool(dtype) ? c.orI(old, update) : c.addI(old, update);
+  case UpdateMode::Mul:
+    return isFloat(dtype) ? c.mul(old, update) : isBool(dtype) ? c.andI(old, update) : c.mulI(old, update);
+  case UpdateMode::Max:
+  case UpdateMode::Min:
+    break;
+  }
+  return maximum(old, update, dtype, mode == UpdateMode::Max);
+}
+
 // x / 0 has all bits set and x % 0 is x; MIN / -1 is MIN and MIN % -1 is 0. The CPU would trap, so it divides by 1
 // there.
 Value Emitter::intDivide(Value x, Value y, int32_t dtype, bool remainder) {

@@ -73,29 +73,20 @@ void Emitter::serial(size_t from, Carried &carried, llvm::function_ref<void(Carr
 
 Emitter::Carried Emitter::startRuns() {
   Carried carried;
-  for (auto [expr, at] : plan.runs) {
-    int32_t dtype = plan.dag.exprs[expr].dtype;
-    Type type = c.registerType(dtype);
-    int64_t first = plan.dag.exprs[expr].op == Op::Cumprod;
-    Value start = isFloat(dtype) ? c.constant(type, static_cast<double>(first)) : c.integer(type, first);
-    carried.push_back(c.splat(start));
-  }
+  for (const auto &[expr, at] : plan.runs)
+    carried.append(startOf(plan.dag.exprs[expr]));
   return carried;
 }
 
 void Emitter::storeElements(int pass, Carried &carried) {
-  for (size_t i = 0; i < plan.runs.size(); ++i)
-    running[plan.runs[i]] = carried[i];
+  setRuns(carried);
   SmallVector<std::pair<size_t, Value>> values; // all reads before the first write, as Function::over requires
   for (size_t i = 0; i < plan.roots.size(); ++i)
     if (const Root &root = plan.roots[i]; !root.row && root.pass == pass)
       values.emplace_back(i, value(root.expr, root.at, 0));
   for (auto [i, computed] : values)
     store(computed, outputs[i], plan.dag.exprs[plan.roots[i].expr].dtype, plan.roots[i].address, Value());
-  for (size_t i = 0; i < plan.runs.size(); ++i) {
-    value(plan.runs[i].first, plan.runs[i].second, 0);
-    carried[i] = running[plan.runs[i]];
-  }
+  carried = takeRuns();
 }
 
 bool Emitter::storesElements(int pass) const {
@@ -149,12 +140,8 @@ void Emitter::putRow() {
                          c.compareI(I::slt, raw, extent(plan.putExtent)));
     onlyIf(valid, [&] {
       Value update = value(put.operands[2], plan.identity(), 0);
-      if (put.add) {
-        Value old = load(outputs[0], put.dtype, plan.putAddress, 0, false);
-        update = isFloat(put.dtype)        ? c.add(old, update)
-                 : put.dtype == MORTISE_I1 ? c.orI(old, update)
-                                           : c.addI(old, update);
-      }
+      if (put.mode == UpdateMode::Add)
+        update = combineUpdates(put.mode, load(outputs[0], put.dtype, plan.putAddress, 0, false), update, put.dtype);
       store(update, outputs[0], put.dtype, plan.putAddress, Value());
     });
   });
@@ -165,7 +152,7 @@ void Emitter::putRow() {
 std::vector<std::vector<uint32_t>> Emitter::writableInputs(bool rows) {
   std::vector<std::vector<uint32_t>> over(plan.roots.size());
   const bool isPointwise = plan.passes == 1 && plan.reductions.empty() && plan.cache.empty();
-  if (plan.isPut() || plan.scan || !(isPointwise || rows) || lastVectorOverlaps)
+  if (plan.isUpdate() || plan.isSort() || plan.scan || !(isPointwise || rows) || lastVectorOverlaps)
     return over;
   auto isOwn = [&](const Root &root) {
     const uint64_t loops = plan.space.loops(root.address);

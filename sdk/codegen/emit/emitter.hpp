@@ -30,6 +30,8 @@ protected:
   virtual Value read(const Expr &input, IndexId address, GuardId guard);
   // The alignment in bytes that a load or store of all lanes at this address can count on.
   virtual unsigned alignmentOf(int32_t dtype, IndexId address) = 0;
+  // Whether the index is a multiple of `divisor` at the first lane of every vector.
+  virtual bool startsAtMultiples(IndexId, int64_t /*divisor*/) const { return false; }
 
   // An index over the lanes: scalar + step * lane, or a vector.
   struct Lanes {
@@ -55,6 +57,7 @@ protected:
   size_t scopeOf(ExprId expr, TupleId at, GuardId guard);
   Value choose(ExprId expr, TupleId at, GuardId guard);
   Value constantValue(const Expr &expr, TupleId at, GuardId guard);
+  Value randomBits(const Expr &expr, TupleId at, GuardId guard); // random.cpp
   // As it is in memory.
   Value loadRaw(Value base, int32_t dtype, IndexId address, GuardId guard, bool invariant,
                 llvm::SmallVectorImpl<mlir::LLVM::LoadOp> *made = nullptr);
@@ -97,6 +100,18 @@ protected:
   Value maximum(Value x, Value y, int32_t dtype, bool largest);
   Value shift(Value x, Value y, int32_t dtype, bool left);
   Value compare(Direction direction, Value x, Value y, int32_t dtype);
+  Value combineUpdates(UpdateMode mode, Value old, Value update, int32_t dtype);
+
+  // running.cpp: what is carried from element to element of a running op, several values one behind the other.
+  Carried startOf(const Expr &running); // behind no element; of `lanes` elements
+  Carried elementOf(const Expr &running, TupleId at);
+  Carried combineRuns(const Expr &running, Carried x, Carried y); // y has the later elements
+  Value resultOf(const Expr &running, const Carried &run);
+  // Takes the element at hand. Returns what there is up to it, and changes `run` to what the next step begins with.
+  virtual Carried advance(const Expr &running, Carried &run, Carried element);
+  static size_t runSize(Op op) { return op == Op::Cumsum || op == Op::Cumprod ? 1 : 2; }
+  void setRuns(const Carried &carried);
+  Carried takeRuns();
 
   // reduce.cpp
   Carried initial(const Reduction &reduction, bool vector);
@@ -155,10 +170,11 @@ protected:
   std::vector<Value> inputs, outputs;
   std::map<Dim, Value> extents;
   std::map<std::pair<Dim, const void *>, Value> repeatedExtents, extentSteps, inverses;
-  Value tailMask;                                      // lanes that exist, when the row is shorter than a vector
-  Value uncountedLanes;                                // lanes not yet counted, when the last vector overlaps its
-                                                       // neighbour
-  std::map<std::pair<ExprId, TupleId>, Value> running; // cumulative sum or product so far
+  Value tailMask;                                        // lanes that exist, when the row is shorter than a vector
+  Value uncountedLanes;                                  // lanes not yet counted, when the last vector overlaps its
+                                                         // neighbour
+  std::map<std::pair<ExprId, TupleId>, Carried> running; // what running ops carry to the element at hand, and from it
+  std::map<std::pair<ExprId, TupleId>, Carried> reached; // what they come to at it
   int currentPass = 0;
   bool inputsStay = true;       // as they are from the kernel's beginning on
   std::string tables = "table"; // how the names of constants in memory begin

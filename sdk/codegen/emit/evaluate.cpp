@@ -91,14 +91,15 @@ Value Emitter::compute(ExprId id, TupleId at, GuardId guard) {
         varies(plan.space.loops(index)) ? laneVector(index, guard, plan.space.isNarrow(index)) : scalarIndex(index);
     return convert(number, Code::element(number).isInteger(32) ? MORTISE_I32 : MORTISE_I64, expr.dtype);
   }
+  if (expr.op == Op::RandomBits)
+    return randomBits(expr, at, guard);
   if (isRunning(expr.op)) {
-    // `storePass` carries the cumulative value from step to step.
-    Value element = value(expr.operands[0], at, guard), &sum = running[{id, at}];
-    if (expr.op == Op::Cumsum)
-      sum = isFloat(expr.dtype) ? c.add(sum, element) : c.addI(sum, element);
-    else
-      sum = isFloat(expr.dtype) ? c.mul(sum, element) : c.mulI(sum, element);
-    return sum;
+    const Carried &all = reached[{id, at}] = advance(expr, running[{id, at}], elementOf(expr, at));
+    return resultOf(expr, all);
+  }
+  if (expr.op == Op::Position) {
+    value(expr.operands[0], at, guard);
+    return reached[{expr.operands[0], at}][1];
   }
   if (isElementwise(expr.op)) {
     SmallVector<Value> operands;
@@ -115,7 +116,7 @@ Value Emitter::compute(ExprId id, TupleId at, GuardId guard) {
 
 Value Emitter::readRaw(uint32_t slot, int32_t dtype, IndexId address, GuardId guard) {
   Read read{slot, dtype, address, guard, {}};
-  Value raw = loadRaw(inputs[slot], dtype, address, guard, inputsStay && !plan.isPut(), &read.loads);
+  Value raw = loadRaw(inputs[slot], dtype, address, guard, inputsStay && !plan.isUpdate(), &read.loads);
   reads.push_back(std::move(read));
   return raw;
 }

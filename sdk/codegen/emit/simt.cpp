@@ -19,7 +19,7 @@ static LLVM::LLVMFuncOp makeFunction(ModuleOp module, Code &c, StringRef name, s
 
 EmittedSimtKernel SimtKernel::emit(StringRef name) {
   const size_t tensors = inputCount() + plan.roots.size();
-  auto function = makeFunction(module, c, name, tensors + (role == Role::Whole ? 0 : 1), plan.dag.usedSymbols.size());
+  auto function = makeFunction(module, c, name, tensors + (simt.hasScratch() ? 1 : 0), plan.dag.usedSymbols.size());
   machine.makeKernel(function, simt.threads(), simt.resident, /*cluster=*/1);
   SimtArguments arguments;
   for (BlockArgument argument : function.getArguments()) {
@@ -111,6 +111,10 @@ EmittedSimtKernel SimtKernel::emitBody(StringRef name, SimtArguments arguments) 
   inputs = std::move(arguments.inputs), outputs = std::move(arguments.outputs);
   symbols = std::move(arguments.symbols), scratch = arguments.scratch;
   scopes.push_back({0});
+  if (simt.sort) {
+    sort(arguments.block);
+    return {sharedBytes, usesAlignment, overlaps(), writableInputs(/*rows=*/false)};
+  }
 
   // The fastest number is the one whose neighbours touch neighbouring memory: the member's where the team shares a row,
   // else the team's.
@@ -119,7 +123,7 @@ EmittedSimtKernel SimtKernel::emitBody(StringRef name, SimtArguments arguments) 
   auto highBits = [&](unsigned size) -> Value {
     return arith::ShRUIOp::create(b, c.loc, thread, c.integer(i32, llvm::Log2_32(size)));
   };
-  const bool memberFirst = simt.laneInside;
+  const bool memberFirst = simt.laneInside || simt.scans;
   member = simt.team == 1 ? c.integer(i32, 0) : memberFirst ? lowBits(simt.team) : highBits(simt.teams);
   team = simt.teams == 1 ? c.integer(i32, 0) : memberFirst ? highBits(simt.team) : lowBits(simt.teams);
 
@@ -273,23 +277,28 @@ Emitter::Bounds SimtKernel::boundsOf(const ScheduledLoop &loop) {
   return {low, high, c.i64(lanes * simt.team)};
 }
 
-// All terms of the address have to be multiples of the lanes, where a counter of the lane loop counts as one; in a
-// peeled loop, all of its difference to the address that is aligned.
+// All terms of the index have to be multiples, where a counter of the lane loop counts as one if the divisor divides
+// the lanes.
+bool SimtKernel::startsAtMultiples(IndexId id, int64_t divisor) const {
+  if (simt.peeled || simt.lanes % divisor != 0)
+    return false;
+  const Index &index = plan.space.index(id);
+  return plan.space.facts.isMultiple(index.constant, divisor) && llvm::all_of(index.terms, [&](const auto &term) {
+           const Atom &atom = plan.space.atom(term.first);
+           const bool isLane = atom.kind == Atom::Loop && atom.loop == simt.loops.back().number;
+           return isLane || plan.space.facts.isMultiple(term.second, divisor);
+         });
+}
+
+// In a peeled loop, all of the address's difference to the address that is aligned has to be a multiple of the lanes.
 unsigned SimtKernel::alignmentOf(int32_t dtype, IndexId address) {
   const unsigned element = dtypeBits(dtype) / 8;
   const unsigned whole = std::min(alignment, element * simt.lanes);
   if (whole <= element)
     return element;
   const int64_t needed = whole / element;
-  const Index &index = plan.space.index(address);
-  bool aligned = plan.space.facts.isMultiple(index.constant, needed);
-  for (const auto &[atom, factor] : index.terms) {
-    const Atom &term = plan.space.atom(atom);
-    const bool isLane = term.kind == Atom::Loop && term.loop == simt.loops.back().number;
-    aligned &= isLane || plan.space.facts.isMultiple(factor, needed);
-  }
-  if (simt.peeled)
-    aligned = plan.space.isCongruent(address, *simt.peeled, needed);
+  const bool aligned =
+      simt.peeled ? plan.space.isCongruent(address, *simt.peeled, needed) : startsAtMultiples(address, needed);
   usesAlignment |= aligned;
   return aligned ? whole : element;
 }

@@ -84,15 +84,17 @@ struct EmittedSimtKernel {
 class SimtKernel : Emitter {
 public:
   // Whole: all of a unit. Parts, Combine: the two kernels of SimtSchedule::parts, the second with combineSchedule.
-  enum class Role { Whole, Parts, Combine };
+  // Merge, Write, Copy, Apply: those of SimtSchedule::sort behind the first one.
+  enum class Role { Whole, Parts, Combine, Merge, Write, Copy, Apply };
 
-  // `alignment`: that the addresses of all inputs and outputs have, in bytes; 1: that of their elements.
+  // `alignment`: that the addresses of all inputs and outputs have, in bytes; 1: that of their elements. `merges`: that
+  // have happened, for the roles of a sort.
   SimtKernel(LoopPlan &plan, const SimtSchedule &schedule, Role role, const SimtMachine &machine, unsigned alignment,
-             mlir::ModuleOp module, mlir::OpBuilder &builder, const Instructions &instructions)
+             mlir::ModuleOp module, mlir::OpBuilder &builder, const Instructions &instructions, unsigned merges = 0)
       : Emitter(plan, schedule, module, builder, instructions), simt(schedule), role(role), machine(machine),
-        alignment(alignment) {}
-  // The arguments are the addresses of the inputs, of the outputs and, except for `Whole`, of the scratch memory, then
-  // the values of Dag::usedSymbols.
+        alignment(alignment), merges(merges) {}
+  // The arguments are the addresses of the inputs, of the outputs and, where the schedule has it, of the scratch
+  // memory, then the values of Dag::usedSymbols.
   EmittedSimtKernel emit(llvm::StringRef name);
   // Only what the kernel does, at the builder's place. `name`: of what it declares.
   EmittedSimtKernel emitBody(llvm::StringRef name, SimtArguments arguments);
@@ -109,6 +111,7 @@ private:
   Value readKept(const Cached &entry) override;
   Value read(const Expr &input, IndexId address, GuardId guard) override;
   unsigned alignmentOf(int32_t dtype, IndexId address) override;
+  bool startsAtMultiples(IndexId index, int64_t divisor) const override;
 
   using Ahead = std::tuple<uint32_t, IndexId, unsigned>; // the input, the address, and the first result that reads it
   struct Copy {                                          // a vector of the row that stays in registers
@@ -126,6 +129,8 @@ private:
   void setCounters(Value number, llvm::ArrayRef<Digit> innermostFirst);
   void enterUnit(Value unit);
   void row(Value unit);
+  void scanRow();
+  Carried advance(const Expr &running, Carried &run, Carried element) override;
   void peel();
   Copy copyOf(unsigned number);
   void fetchRow();
@@ -180,10 +185,32 @@ private:
   Carried addTerms(const Edge &rows, const Edge &columns, unsigned terms, mlir::ValueRange sums);
   void storeTile(const Edge &rows, const Edge &columns, llvm::ArrayRef<Value> sums);
 
+  // tiles/sort.cpp
+  using Words = llvm::SmallVector<Value, 2>; // SortSchedule::words
+  void sort(Value block);
+  void sortChunks(Value block);
+  void exchangePairs(llvm::ArrayRef<Value> arrays, Value stage, Value distance);
+  void mergeRuns(Value item);
+  void writeSorted(Value item);
+  void copyOperand(Value item);
+  void applyUpdates(Value item);
+  Value updateOf(const Words &words, Value column);
+  Words sortedArrays();
+  void enterElement(Value row, Value place, llvm::function_ref<void()> body);
+  Words wordsOf(Value row, Value place, Value isInside);
+  Value keyOf(Value element);
+  Value isBefore(const Words &x, const Words &y);
+  Value keyIn(const Words &words);
+  Value positionIn(const Words &words);
+  void writeElement(Value row, Value place, const Words &words);
+  Value itemOf(Value block);
+  Value rowLength() { return extent(plan.rowLength); }
+
   const SimtSchedule &simt;
   const Role role;
   const SimtMachine &machine;
   const unsigned alignment;
+  const unsigned merges;
   bool usesAlignment = false;
   std::string entry;
   std::vector<Value> symbols;
@@ -210,6 +237,7 @@ private:
   unsigned sharedBytes = 0;
   llvm::ArrayRef<const Reduction *> reducing; // of the pass at hand
   bool startsSum = false;                     // a step has nothing to add to
+  Value isInRow;                              // of scanRow: whether the element at hand is
   Value active;                               // whether the vector at hand is inside the row; null where it always is
   size_t sharedArrays = 0;
 };

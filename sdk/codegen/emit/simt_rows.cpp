@@ -10,6 +10,8 @@ using I = arith::CmpIPredicate;
 void SimtKernel::row(Value unit) {
   if (plan.isPut())
     return putRow();
+  if (simt.scans)
+    return scanRow();
   if (simt.peeled)
     peel();
   for (unsigned i = 0; i < simt.copies; ++i)

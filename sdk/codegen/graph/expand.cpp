@@ -134,6 +134,8 @@ private:
   ExprId groupNorm();
   ExprId batchNorm();
   ExprId extents();
+  ExprId index(ExprId raw, const Dim &extent, ExprId &isInside);
+  ExprId update(bool &known);
   ExprId shaped(Op op, bool &known);
 
   Dag &dag;
@@ -393,6 +395,87 @@ ExprId Expansion::pool(bool largest) {
   return reduce(largest ? Op::ReduceMax : Op::ReduceSum, window(x, dims, axes, steps), summed);
 }
 
+// An index that counts from the end where it is negative, as i64. `isInside` becomes false where it is out of range.
+ExprId Expansion::index(ExprId raw, const Dim &extent, ExprId &isInside) {
+  const auto compare = [&](ExprId lhs, Direction direction, ExprId rhs) {
+    const ExprId id = make(Op::Compare, {lhs, rhs});
+    dag.exprs[id].dtype = MORTISE_I1, dag.exprs[id].direction = direction;
+    return id;
+  };
+  const ExprId id = make(Op::Convert, {raw});
+  dag.exprs[id].dtype = MORTISE_I64;
+  const ExprId zero = literal(id, 0.0), end = literal(id, extent);
+  const ExprId wrapped = make(Op::Select, {compare(id, Direction::Lt, zero), make(Op::Add, {id, end}), id});
+  dag.exprs[wrapped].dtype = MORTISE_I64;
+  for (const ExprId condition : {compare(wrapped, Direction::Ge, zero), compare(wrapped, Direction::Lt, end)})
+    isInside = isInside == ~0U ? condition : make(Op::And, {isInside, condition});
+  return wrapped;
+}
+
+ExprId Expansion::update(bool &known) {
+  static constexpr std::string_view modes[] = {"set", "add", "mul", "max", "min"};
+  const std::vector<Dim> dims = at(operands[0]).dims, indexDims = at(operands[1]).dims;
+  std::vector<Dim> strides(dims.size());
+  Dim stride = 1;
+  for (size_t i = dims.size(); i-- > 0; stride *= dims[i])
+    strides[i] = stride;
+  ExprId place = ~0U, isInside = ~0U;
+  const auto add = [&](ExprId index, const Dim &step) {
+    const ExprId moved = make(Op::Mul, {index, literal(index, step)});
+    place = place == ~0U ? moved : make(Op::Add, {place, moved});
+  };
+  const Op op = static_cast<Op>(opOf(node));
+  if (op == Op::ScatterNd) {
+    known = indexDims.back().isNumber();
+    const int64_t depth = known ? *indexDims.back().number() : 0;
+    for (int64_t i = 0; i < depth; ++i) {
+      Expr coordinate;
+      coordinate.op = Op::Slice;
+      coordinate.dtype = at(operands[1]).dtype;
+      coordinate.dims = indexDims, coordinate.dims.back() = 1;
+      coordinate.starts.assign(indexDims.size(), 0), coordinate.starts.back() = i;
+      coordinate.steps.assign(indexDims.size(), 1);
+      coordinate.operands = {operands[1]};
+      const ExprId raw = append(std::move(coordinate));
+      const auto axis = static_cast<size_t>(i);
+      add(index(reshape(raw, {indexDims.begin(), indexDims.end() - 1}), dims[axis], isInside), strides[axis]);
+    }
+    if (depth == 0) { // every update goes to the whole operand
+      Expr none;
+      none.op = Op::Constant;
+      none.dtype = MORTISE_I64;
+      none.dims.assign(indexDims.begin(), indexDims.end() - 1);
+      place = append(std::move(none));
+    }
+  } else {
+    const auto axis = static_cast<size_t>(intAttribute(node, "axis"));
+    add(index(operands[1], dims[axis], isInside), strides[axis]);
+    for (size_t i = 0; op == Op::ScatterAlong && i < dims.size(); ++i) {
+      if (i == axis)
+        continue;
+      Expr counter;
+      counter.op = Op::Iota;
+      counter.dtype = MORTISE_I64;
+      counter.dims = indexDims;
+      counter.axes = {static_cast<int64_t>(i)};
+      add(append(std::move(counter)), strides[i]);
+    }
+  }
+  if (isInside != ~0U) {
+    place = make(Op::Select, {isInside, place, literal(place, -1.0)});
+    dag.exprs[place].dtype = MORTISE_I64;
+  }
+  Expr expr;
+  expr.op = op;
+  expr.dtype = node.results[0]->type->dtype;
+  expr.dims = dims;
+  expr.operands = {operands[0], operands[1], operands[2], place};
+  if (op != Op::ScatterNd)
+    expr.axes = {intAttribute(node, "axis")};
+  expr.mode = static_cast<UpdateMode>(std::ranges::find(modes, stringAttribute(node, "mode")) - std::begin(modes));
+  return append(std::move(expr));
+}
+
 // Ops that become one expression with the result's type and the op's attributes.
 ExprId Expansion::shaped(Op op, bool &known) {
   Expr expr;
@@ -431,15 +514,22 @@ ExprId Expansion::shaped(Op op, bool &known) {
     expr.op = Op::Take;
     expr.axes = {intAttribute(node, "axis")};
     break;
-  case Op::Put:
-    expr.add = stringAttribute(node, "mode") == "add";
-    [[fallthrough]];
   case Op::Iota:
   case Op::Concatenate:
   case Op::TakeAlong:
   case Op::Cumsum:
   case Op::Cumprod:
+  case Op::Cumlogsumexp:
+  case Op::Cummax:
+  case Op::Cummin:
     expr.axes = {intAttribute(node, "axis")};
+    break;
+  case Op::RandomBits:
+    break;
+  case Op::Sort:
+  case Op::TopK:
+    expr.axes = {intAttribute(node, "axis")};
+    expr.descending = intAttribute(node, op == Op::Sort ? "descending" : "largest") != 0;
     break;
   case Op::TakeNd:
     known = at(operands[1]).dims.back().isNumber();
@@ -558,6 +648,11 @@ bool Expansion::run(ExprId &result) {
     break;
   case Op::Extents:
     result = extents();
+    break;
+  case Op::Put:
+  case Op::ScatterAlong:
+  case Op::ScatterNd:
+    result = update(known);
     break;
   default:
     result = shaped(op, known);

@@ -18,6 +18,7 @@ int cost(const Expr &expr) {
   case Op::Reverse:
   case Op::Iota:
   case Op::Window:
+  case Op::Position:
     return 0;
   case Op::Concatenate:
   case Op::Pad:
@@ -25,6 +26,10 @@ int cost(const Expr &expr) {
   case Op::TakeAlong:
   case Op::TakeNd:
     return 5;
+  case Op::RandomBits: // ten rounds make four elements
+    return 30;
+  case Op::Cumlogsumexp:
+    return 40;
   default:
     return elementwiseCost(expr.op).value_or(1);
   }
@@ -58,7 +63,8 @@ void describe(std::string &key, const Expr &expr) {
   raw(&expr.op, sizeof(expr.op));
   key += static_cast<char>(expr.dtype);
   key += static_cast<char>(expr.direction);
-  key += static_cast<char>(expr.add);
+  key += static_cast<char>(expr.mode);
+  key += static_cast<char>(expr.descending);
   key += static_cast<char>(expr.stays);
   uint32_t size = expr.operands.size();
   raw(&size, 4);
@@ -162,9 +168,18 @@ Result<Dag> buildDag(const MortiseGraph &graph, const Group &group) {
       operands.push_back(found->second);
     }
     ExprId result;
-    if (Support support = supports(node, true); !support.yes || !expandNode(dag, node, operands, result))
+    if (Support support = supports(node, {.contractions = true, .sorts = true});
+        !support.yes || !expandNode(dag, node, operands, result))
       return Error{MORTISE_UNSUPPORTED, std::string("groups cannot compute ") + node.op + ": " + support.detail};
     known[node.results[0]->index] = result;
+    if (node.result_count > 1) { // where each of the values was
+      Expr positions = dag.exprs[result];
+      positions.dtype = MORTISE_I64;
+      if (!isSort(node))
+        positions.op = Op::Position, positions.operands = {result};
+      known[node.results[1]->index] = dag.exprs.size();
+      dag.exprs.push_back(std::move(positions));
+    }
   }
   for (size_t i = 0; i < group.outputs.size(); ++i) {
     const uint32_t output = group.outputs[i];

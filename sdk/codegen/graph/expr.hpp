@@ -22,6 +22,7 @@ enum class Op : uint16_t {
           // stored
   MulAdd, // x * y + z, rounded once
   ReduceFastMax, // a maximum that may drop NaN, and take subnormal numbers for 0
+  Position,      // where the element stands that its operand, a running extreme, is
   Window, // an index map: the operand's index i is at[axes[2i]] * steps[2i] + at[axes[2i + 1]] * steps[2i + 1], or
           // the first of them alone where the second axis is -1
 };
@@ -32,6 +33,9 @@ inline bool isElementwise(Op op) { return op == Op::Keep || op == Op::MulAdd || 
 inline bool isReduction(Op op) { return op == Op::ReduceFastMax || has(op, Trait::Reduction); }
 inline bool isArg(Op op) { return op == Op::Argmax || op == Op::Argmin; }
 inline bool isRunning(Op op) { return has(op, Trait::Running); }
+inline bool isSort(Op op) { return has(op, Trait::Sort); }
+inline bool isUpdate(Op op) { return op == Op::Put || op == Op::ScatterAlong || op == Op::ScatterNd; }
+enum class UpdateMode : uint8_t { Set, Add, Mul, Max, Min };
 
 enum class Direction : uint8_t { Eq, Ne, Lt, Le, Gt, Ge };
 
@@ -41,12 +45,15 @@ struct Expr {
   Op op = Op::Input;
   int32_t dtype = 0;
   std::vector<Dim> dims;
-  std::vector<ExprId> operands;
+  std::vector<ExprId>
+      operands; // of what isUpdate: the operand, indices, updates, and the place of each update, an i64:
+                // that of the first element that it goes to in the dense result, or -1 where it is dropped
   // Attributes: `axes` also holds permutations; `starts` also holds `low`; `steps` holds strides or `interior`.
   std::vector<int64_t> axes, steps;
   std::vector<Dim> starts;
   Direction direction = Direction::Eq;
-  bool add = false;                // Put: mode
+  UpdateMode mode = UpdateMode::Set;
+  bool descending = false;         // Sort, TopK
   double real = 0;                 // Constant: splat of a float
   int64_t integer = 0;             // Constant: splat of an integer
   const std::byte *data = nullptr; // Constant: dense elements, when it is not a splat
@@ -91,8 +98,12 @@ bool expandsAlways(mortise::Op op);
 // A product of tensors or a convolution: a node that becomes a sum of products.
 bool isProduct(const MortiseNode &node);
 inline bool isView(const MortiseNode &node) { return has(node, Trait::View); }
-// As supports(); where `contractions`, with products, convolutions and pools (FuseTarget::contractions).
-Support supports(const MortiseNode &node, bool contractions);
+inline bool isSort(const MortiseNode &node) { return has(node, Trait::Sort); }
+// A group of its own has such a node.
+inline bool isAlone(const MortiseNode &node) { return isSort(node) || node.result_count > 1; }
+inline bool isUpdate(const MortiseNode &node) { return isUpdate(static_cast<Op>(opOf(node))); }
+// As supports(), of a target that computes more than all do (FuseTarget).
+Support supports(const MortiseNode &node, FuseTarget target);
 
 // The relative cost of one element of an elementwise op; nullopt when the op has no generated code (elementwise.cpp).
 std::optional<int> elementwiseCost(Op op);

@@ -19,15 +19,15 @@ constexpr int64_t smallGroup = 32768; // elements up to which one thread is enou
 
 // Each result reads many elements, or the node first copies a whole tensor.
 bool isHeavy(const MortiseNode &node) {
-  return has(node, Trait::Reduction, Trait::Running, Trait::Normalisation, Trait::Window) ||
-         isOp(node, mortise::Op::Put) || isProduct(node);
+  return has(node, Trait::Reduction, Trait::Running, Trait::Normalisation, Trait::Window) || isUpdate(node) ||
+         isProduct(node);
 }
 
 // Whether the group that has a product computes each of its results once, in its own order, and nothing else that looks
 // at many elements: else tiles would not share what they read. Products without tiles may be several, if they sum over
 // the same, and other sums may stand beside them (LoopPlan::product).
 bool suitsProduct(const LoopPlan &plan) {
-  if (plan.scan || plan.isPut() || (plan.reductions.size() > 1 && (!plan.product || plan.suitsTiles())))
+  if (plan.scan || plan.isUpdate() || (plan.reductions.size() > 1 && (!plan.product || plan.suitsTiles())))
     return false;
   if (plan.reductions.empty() || // a product that sums nothing, or that has no results
       elementCount(plan.dag.exprs[plan.dag.roots[0]].dims) == Dim(0))
@@ -44,6 +44,8 @@ bool suitsProduct(const LoopPlan &plan) {
 }
 
 GroupKind kindOf(const LoopPlan &plan) {
+  if (plan.isSort())
+    return GroupKind::Sort;
   if (plan.dag.product)
     return GroupKind::Product;
   if (plan.scan)
@@ -91,6 +93,7 @@ private:
   Result<const PlanFacts *> planFacts(const Group &group);
   std::optional<double> price(const PendingGroup &group);
   Group describe(const PendingGroup &building) const;
+  Group groupAlone(uint32_t node) const;
   Result<void> finish(FuseResult &result);
 
   View layout(uint32_t value) const {
@@ -104,9 +107,11 @@ private:
   // For which a group computes something: a put computes its updates.
   double points(const PendingGroup &group) const {
     const MortiseNode &last = *graph.nodes[*group.nodes.rbegin()];
-    return elements(isOp(last, mortise::Op::Put) ? *last.operands[2] : *graph.values[group.outputs[0]]);
+    return elements(isUpdate(last) ? *last.operands[2] : *graph.values[group.outputs[0]]);
   }
-  bool taken(uint32_t node) const { return node < request.taken.size() && request.taken[node]; }
+  bool isElsewhere(uint32_t node) const { return node < request.taken.size() && request.taken[node]; }
+  // Nothing joins what has a group of its own, so that it is like a node that the plugin computes.
+  bool taken(uint32_t node) const { return isElsewhere(node) || isAlone(*graph.nodes[node]); }
   uint32_t resultOf(uint32_t node) const { return graph.nodes[node]->results[0]->index; }
 
   const FuseRequest &request;
@@ -138,7 +143,7 @@ void Fuser::markLive() {
       needed[v] = true;
   for (size_t n = graph.node_count; n-- > 0;) {
     const MortiseNode &node = *graph.nodes[n];
-    bool wanted = taken(n);
+    bool wanted = isElsewhere(n);
     for (size_t i = 0; i < node.result_count; ++i)
       wanted |= needed[node.results[i]->index];
     if (!wanted)
@@ -175,14 +180,16 @@ Result<void> Fuser::findDemands() {
   demanded.assign(graph.value_count, false);
   views.assign(graph.value_count, std::nullopt);
   for (size_t n = 0; n < graph.node_count; ++n) {
-    if (!live[n] || taken(n))
+    if (!live[n] || isElsewhere(n))
       continue;
     const MortiseNode &node = *graph.nodes[n];
-    if (Support support = supports(node, target.contractions); !support.yes)
+    if (Support support = supports(node, target); !support.yes)
       return Error{MORTISE_UNSUPPORTED, "node " + std::to_string(n) +
                                             " is neither taken nor something that groups compute: " + support.detail};
+    if (taken(n))
+      continue;
     uint32_t value = resultOf(n);
-    demanded[value] = isOutput[value] || isOp(node, mortise::Op::Put);
+    demanded[value] = isOutput[value] || isUpdate(node);
   }
   // A value that needs dense memory may stay a view if that view is dense.
   for (size_t v = 0; v < graph.value_count; ++v) {
@@ -210,7 +217,7 @@ Result<void> Fuser::findDemands() {
       for (size_t i = 0; i < node.operand_count; ++i)
         if (node.operands[i])
           demandBase(node.operands[i]->index);
-    if (live[n] && isOp(node, mortise::Op::Put) && node.operands[0]->producer && isHeavy(*node.operands[0]->producer))
+    if (live[n] && isUpdate(node) && node.operands[0]->producer && isHeavy(*node.operands[0]->producer))
       demandBase(node.operands[0]->index);
   }
   return {};
@@ -265,6 +272,23 @@ Group Fuser::describe(const PendingGroup &building) const {
   return group;
 }
 
+// With the views through which the node reads its operand.
+Group Fuser::groupAlone(uint32_t n) const {
+  const MortiseNode &node = *graph.nodes[n];
+  Group group;
+  group.nodes = {n};
+  const MortiseValue *operand = node.operands[0];
+  for (; views[operand->index] && !demanded[operand->index]; operand = operand->producer->operands[0])
+    group.nodes.insert(group.nodes.begin(), operand->producer->index);
+  group.inputs = {operand->index};
+  group.inputViews = {layout(operand->index)};
+  for (size_t i = 0; i < node.result_count; ++i) {
+    group.outputs.push_back(node.results[i]->index);
+    group.outputViews.push_back(layout(node.results[i]->index));
+  }
+  return group;
+}
+
 Result<const Fuser::PlanFacts *> Fuser::planFacts(const Group &group) {
   auto dag = buildDag(graph, group);
   if (!dag)
@@ -273,7 +297,7 @@ Result<const Fuser::PlanFacts *> Fuser::planFacts(const Group &group) {
   PlanFacts &summary = found->second;
   if (!fresh)
     return &summary;
-  auto made = LoopPlan::make(std::move(*dag), target.lanes);
+  auto made = LoopPlan::make(std::move(*dag), target);
   if (!made) {
     summary.error = made.error();
     return &summary;
@@ -413,7 +437,7 @@ void Fuser::startGroup(uint32_t node) {
   fresh.nodes.insert(node);
   fresh.outputs.push_back(resultOf(node));
   fresh.earliest = node;
-  fresh.closed = isOp(*graph.nodes[node], mortise::Op::Put);
+  fresh.closed = isUpdate(*graph.nodes[node]);
   lastOf[node] = node;
   groupsOf[node] = {static_cast<uint32_t>(groups.size())};
   groups.push_back(std::move(fresh));
@@ -474,7 +498,7 @@ void Fuser::place(uint32_t n) {
       groups[group].nodes.insert(n);
     return;
   }
-  if (!isOp(node, mortise::Op::Put) && !isView(node))
+  if (!isUpdate(node) && !isView(node))
     for (size_t i = userGroups.size(); i-- > 0;)
       if (joinsAsOutput(n, userGroups[i])) {
         groupsOf[n] = {userGroups[i]};
@@ -490,8 +514,12 @@ void Fuser::place(uint32_t n) {
 
 Result<void> Fuser::finish(FuseResult &result) {
   std::vector<Group> all;
-  for (const PendingGroup &building : groups) {
-    Group group = describe(building);
+  for (const PendingGroup &building : groups)
+    all.push_back(describe(building));
+  for (uint32_t n = 0; n < graph.node_count; ++n)
+    if (live[n] && !isElsewhere(n) && isAlone(*graph.nodes[n]))
+      all.push_back(groupAlone(n));
+  for (Group &group : all) {
     Result<const PlanFacts *> summary = planFacts(group);
     if (!summary)
       return summary.error();
@@ -500,11 +528,10 @@ Result<void> Fuser::finish(FuseResult &result) {
     group.kind = (*summary)->kind;
     group.name = nameOf(graph, group);
     group.inPlace = updatedInput(graph, group);
-    all.push_back(std::move(group));
   }
   std::vector<uint32_t> others;
   for (size_t n = 0; n < graph.node_count; ++n)
-    if (live[n] && taken(n))
+    if (live[n] && isElsewhere(n))
       others.push_back(n);
   auto ordered = inOrder(graph, std::move(all), others, views);
   if (!ordered)

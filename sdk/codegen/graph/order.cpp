@@ -43,7 +43,7 @@ std::string nameOf(const MortiseGraph &graph, const Group &group) {
 
 int updatedInput(const MortiseGraph &graph, const Group &group) {
   const MortiseNode &put = *graph.nodes[group.nodes.back()];
-  if (!isOp(put, mortise::Op::Put) || group.outputs.size() != 1)
+  if (!isUpdate(put) || group.outputs.size() != 1)
     return -1;
   size_t readers = 0;
   for (const uint32_t n : group.nodes)

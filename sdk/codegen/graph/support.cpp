@@ -29,17 +29,18 @@ bool isProduct(const MortiseNode &node) {
   return isOp(node, mortise::Op::Dot, mortise::Op::Linear, mortise::Op::Convolution);
 }
 
-Support supports(const MortiseNode &node) { return supports(node, false); }
+Support supports(const MortiseNode &node) { return supports(node, FuseTarget()); }
 
-Support supports(const MortiseNode &node, bool contractions) {
+Support supports(const MortiseNode &node, FuseTarget target) {
   const mortise::Op op = opOf(node);
   if (op == mortise::Op::Unknown)
     return refuse(MORTISE_REASON_OP, std::string("generated groups know the mortise ops only, found ") + node.op);
   const bool isKnown = isProduct(node) || isOp(node, mortise::Op::MaxPool, mortise::Op::SumPool);
-  if (has(op, Trait::Contraction, Trait::Window) && !(contractions && isKnown))
+  if ((has(op, Trait::Contraction, Trait::Window) && !(target.contractions && isKnown)) ||
+      ((isSort(node) || (isUpdate(node) && op != mortise::Op::Put)) && !target.sorts))
     return refuse(MORTISE_REASON_OP,
                   std::string("no generated loop for ") + node.op + ": use a library call or its decomposition");
-  if (node.result_count != 1)
+  if (node.result_count != 1 && !isSort(node) && !has(op, Trait::Running))
     return refuse(MORTISE_REASON_OP, "expected one result, found " + std::to_string(node.result_count));
   auto check = [&](const MortiseValue *value) -> Support {
     if (!value)
@@ -61,9 +62,8 @@ Support supports(const MortiseNode &node, bool contractions) {
   if (Support support = check(node.results[0]); !support.yes)
     return support;
   // The loop of a put runs over the updates, and reads the operand's elements where they are to be written.
-  if (op == mortise::Op::Put &&
-      std::ranges::count(std::span(node.operands[0]->type->dims, node.operands[0]->type->rank), 0))
-    return refuse(MORTISE_REASON_SIZE, "no generated loop puts into a tensor without elements");
+  if (isUpdate(node) && std::ranges::count(std::span(node.operands[0]->type->dims, node.operands[0]->type->rank), 0))
+    return refuse(MORTISE_REASON_SIZE, "no generated loop updates a tensor without elements");
   if (expandsAlways(op))
     return {};
   Dag dag;
@@ -73,14 +73,7 @@ Support supports(const MortiseNode &node, bool contractions) {
 }
 
 Support supportsSimt(const MortiseNode &node, bool contractions) {
-  if (Support support = supports(node, contractions); !support.yes)
-    return support;
-  // A sum of several updates has to be rounded once, and the loop would round it after each of them.
-  if (opOf(node) == mortise::Op::Put && isNarrowFloat(node.results[0]->type->dtype) &&
-      std::string_view(findAttribute(node, "mode")->string) == "add")
-    return refuse(MORTISE_REASON_DTYPE,
-                  std::string("kernels of GPUs add no updates of ") + dtypeName(node.results[0]->type->dtype) + " yet");
-  return {};
+  return supports(node, {.contractions = contractions, .sorts = true});
 }
 
 } // namespace mortise::codegen

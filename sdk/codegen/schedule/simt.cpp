@@ -25,6 +25,8 @@ static constexpr unsigned rowThreads = 512; // of a block, at most
 static constexpr unsigned leastBlockThreads = 64;
 static constexpr unsigned leastRowThreads = 8; // that share a row: 128 bytes side by side
 static constexpr unsigned columnThreads = 256; // likewise
+static constexpr unsigned scanThreads = 256;   // of a block
+static constexpr unsigned scanSteps = 4;       // of a row, for each thread, before more threads share it
 static constexpr unsigned mostParts = 512;
 static constexpr double mostRounds = 4;           // of blocks, where units have parts
 static constexpr double worthPart = 0.01;         // of the device's time that more parts have to save
@@ -38,7 +40,7 @@ static constexpr double shortRounds = 4;         // of the device's threads
 static constexpr double mostShortBlocks = 16384; // each costs a nanosecond where kernels overlap
 
 // A team shares a row, so that few rows need not be kept apart.
-FuseTarget simtFuseTarget() { return {4, 1, true}; }
+FuseTarget simtFuseTarget() { return {4, 1, /*contractions=*/true, /*sorts=*/true}; }
 
 // The bytes of the smallest element that varies along the loop in memory: more of them fit one access.
 static unsigned smallestElement(const LoopPlan &plan) {
@@ -348,10 +350,50 @@ static void scheduleProduct(const LoopPlan &plan, SimtSchedule &schedule) {
   schedule.tile = tile;
 }
 
+static void scheduleSort(const LoopPlan &plan, SimtSchedule &schedule) {
+  constexpr unsigned mostWords = 1024;                // of a block
+  constexpr int64_t mostPositions = INT64_C(1) << 31; // of a row
+  const Expr &root = plan.dag.exprs[plan.dag.roots[0]];
+  SortSchedule sort;
+  sort.applies = plan.isScatter();
+  // A word has a key of up to 32 bits and the position; a key of 64 bits has one for itself.
+  const bool isWide = sort.applies ? !plan.space.facts.isNarrow(elementCount(root.dims))
+                                   : dtypeBits(plan.dag.exprs[root.operands[0]].dtype) > 32;
+  sort.words = isWide ? 2 : 1;
+  const unsigned elements = mostWords / sort.words;
+  while (sort.chunk < elements && !plan.space.facts.atLeast(Dim(sort.chunk), plan.rowLength))
+    sort.chunk *= 2;
+  sort.chunks = elements / sort.chunk;
+  while (sort.run(sort.merges) < mostPositions && !plan.space.facts.atLeast(Dim(sort.run(sort.merges)), plan.rowLength))
+    ++sort.merges;
+  const Dim rows = plan.sortedRows();
+  schedule.units = rows * ceilDiv(plan.rowLength, Dim(sort.chunk));
+  // Rows that are too long have a grid that no launch takes.
+  if (!plan.space.facts.atLeast(Dim(mostPositions), plan.rowLength))
+    schedule.units += max(plan.rowLength - mostPositions, Dim(0)) * mostPositions;
+  schedule.teams = sort.chunks;
+  if (sort.merges > 0 || sort.applies)
+    schedule.scratchBytes = rows * plan.rowLength * int64_t(2 * sizeof(uint64_t) * sort.words);
+  schedule.sort = sort;
+}
+
+// Rows of one run have nothing to merge. The expression stays short, because an extent may be a long one.
+Dim SimtSchedule::mergeBlocks(const LoopPlan &plan, unsigned merges) const {
+  const Dim run = sort->run(merges), runs = ceilDiv(plan.rowLength, run), rows = plan.sortedRows();
+  const bool keepsAll = plan.space.facts.atLeast(plan.sortedCount(), run) || plan.isScatter();
+  const Dim kept = keepsAll ? run : min(run, plan.sortedCount()); // of a run, more than it may have
+  const Dim blocks = ceilDiv(rows * runs * kept, Dim(SortSchedule::threads));
+  return plan.space.facts.atLeast(plan.rowLength, run + 1) ? blocks : blocks * min(Dim(1), runs - 1);
+}
+
 // `while` loops of an element: remainders of f64 take 40 steps at most, powers of integers one for each bit.
 static constexpr int64_t mostElementSteps = 64;
 
 Dim SimtSchedule::iterations(const LoopPlan &plan, bool combines) const {
+  if (sort) {
+    constexpr int64_t stages = 16; // of a chunk's network, and fewer steps of a search in a run than they take together
+    return sort->applies ? plan.rowLength + stages * stages : Dim(stages * stages);
+  }
   if (tile) {
     Dim terms = 1;
     for (const ScheduledLoop &loop : loops)
@@ -399,10 +441,25 @@ SimtSchedule combineSchedule(const SimtSchedule &schedule, const SimtTarget &tar
   return combine;
 }
 
+// A team shares the row of a running op, and combines what its threads have at each step.
+static void scheduleScan(const LoopPlan &plan, const SimtTarget &target, SimtSchedule &schedule) {
+  const double steps = plan.reducesInnermost() ? plan.typical(schedule.loops.back().extent) : 0;
+  if (steps < target.subgroup)
+    return;
+  schedule.split = static_cast<int>(schedule.loops.size()) - 1;
+  schedule.team = std::max(target.subgroup, powerOf2(steps / scanSteps, scanThreads));
+  schedule.teams = scanThreads / schedule.team;
+  schedule.scans = true;
+}
+
 static SimtSchedule chooseSchedule(const LoopPlan &plan, const SimtTarget &target) {
   SimtSchedule schedule;
   for (const Loop &loop : plan.loops)
     schedule.loops.push_back({loop, loop.reduced});
+  if (plan.isSort() || plan.isScatter()) {
+    scheduleSort(plan, schedule);
+    return schedule;
+  }
   if (plan.suitsTiles() && plan.reductions.size() == 1) {
     scheduleProduct(plan, schedule);
     return schedule;
@@ -430,6 +487,8 @@ static SimtSchedule chooseSchedule(const LoopPlan &plan, const SimtTarget &targe
     scheduleColumns(plan, target, schedule);
   else
     schedule.teams = std::min(pointwiseThreads, target.blockThreads);
+  if (plan.scan)
+    scheduleScan(plan, target, schedule);
   if (reduces)
     shareUnits(plan, target, schedule);
   if (reduces || schedule.laneInside)
@@ -444,6 +503,8 @@ static SimtSchedule chooseSchedule(const LoopPlan &plan, const SimtTarget &targe
 
 SimtSchedule scheduleSimt(const LoopPlan &plan, const SimtTarget &target) {
   SimtSchedule schedule = chooseSchedule(plan, target);
+  if (schedule.sort)
+    return schedule;
   const double blocks = plan.typical(schedule.blocks()) * schedule.parts;
   schedule.isShort = !schedule.readsOnce && blocks <= mostShortBlocks &&
                      blocks * schedule.threads() <= shortRounds * target.deviceThreads;

@@ -19,6 +19,26 @@ struct ProductTile {
   unsigned rows = side, columns = side, depth = side; // multiples of `side`; the depth may be half of it
 };
 
+// What sorts rows: the blocks sort chunks of them in their memory; where a row has several, kernels merge `ways` sorted
+// runs into one, again and again, and a last one writes what is sorted. Sorted updates have two kernels behind that:
+// one copies the operand, one applies the updates (tiles/sort.cpp).
+struct SortSchedule {
+  static constexpr unsigned threads = 256; // of a block
+  static constexpr unsigned ways = 4;      // a power of 2
+  unsigned words = 1;                      // of 64 bits: the key and the position of an element
+  unsigned chunk = 1;                      // elements, a power of 2
+  unsigned chunks = 1;                     // of a block
+  unsigned merges = 0;                     // kernels that merge; 0: every row is one chunk
+  bool applies = false;                    // updates are sorted
+  unsigned elements() const { return chunk * chunks; }
+  int64_t run(unsigned merges) const { // elements, behind so many merges
+    int64_t length = chunk;
+    while (merges-- > 0)
+      length *= ways;
+    return length;
+  }
+};
+
 // The lanes are the elements that one thread loads and stores at once. They divide the extent of the innermost loop, or
 // it is peeled, so that no vector is partial.
 struct SimtSchedule : Schedule {
@@ -72,10 +92,15 @@ struct SimtSchedule : Schedule {
   // Blocks that are to share a multiprocessor, which decides how many registers a thread may have; 0: any number.
   unsigned resident = 0;
   Dim scratchBytes = 0;   // of all partial results
+  bool scans = false;     // a team shares the row of running ops, the loop `split`
   bool readsOnce = false; // nothing is read again, by no thread: caches need not have it
   bool isShort = false;   // the kernel, so that it pays if its start overlaps the end of the one before it
   // A unit is a tile of a product. Tiles follow each other along the columns, then along the rows.
   std::optional<ProductTile> tile;
+  // A unit is a chunk of a row: those of a row follow each other.
+  std::optional<SortSchedule> sort;
+  bool hasScratch() const { return parts > 1 || (sort && (sort->merges > 0 || sort->applies)); }
+  Dim mergeBlocks(const LoopPlan &plan, unsigned merges) const; // of the kernel behind so many merges
 
   // What the loops of one thread take together, at most. A loop takes one iteration more, in which it ends. `combines`:
   // in the kernel of combineSchedule.
@@ -88,7 +113,7 @@ struct SimtSchedule : Schedule {
   }
   // Elements of a step of a loop inside a unit.
   int64_t stepOf(size_t loop) const { return laneInside && loop + 1 == loops.size() ? lanes : 1; }
-  unsigned threads() const { return team * teams; }
+  unsigned threads() const { return sort ? SortSchedule::threads : team * teams; }
   Dim stepsPerThread(int loop) const { // of a loop inside a unit, at most
     return ceilDiv(loops[loop].extent, Dim(stepOf(loop) * (loop == split ? int64_t(team) * parts : 1)));
   }

@@ -23,7 +23,7 @@ std::vector<uint32_t> LoopPlan::order() const {
   std::iota(found.begin(), found.end(), 0);
   const auto isLoop = [&](uint32_t i) { return !(dims[i] == 1); };
   const auto innermost = std::find_if(found.rbegin(), found.rend(), isLoop);
-  if (scan || isPut() || innermost == found.rend())
+  if (scan || isUpdate() || isSort() || innermost == found.rend())
     return found;
   std::vector<int> votes(dims.size());
   const auto vote = [&](IndexId address) {
@@ -150,7 +150,7 @@ std::optional<Product> LoopPlan::productOf(const Reduction &sum) {
 // Of plans that do nothing but sum products and compute something of the sums. Of a single row there may be other sums,
 // which do not know the columns, like the squares of a norm: each column computes them once more.
 void LoopPlan::findProduct() {
-  if (passes != 2 || scan || isPut() || !cache.empty() || !std::ranges::all_of(roots, &Root::row))
+  if (passes != 2 || scan || isUpdate() || !cache.empty() || !std::ranges::all_of(roots, &Root::row))
     return;
   std::optional<Product> first;
   for (const Reduction &sum : std::vector<Reduction>(reductions)) {
@@ -165,6 +165,14 @@ void LoopPlan::findProduct() {
   }
   if (!sumsBeside || (first && !first->rows))
     product = first;
+}
+
+Dim LoopPlan::rows() const {
+  Dim count = 1;
+  for (const Loop &loop : loops)
+    if (!loop.reduced)
+      count *= loop.extent;
+  return count;
 }
 
 Dim LoopPlan::extentOf(uint64_t members) const {

@@ -15,11 +15,15 @@ std::vector<AtomId> LoopPlan::atomsOf(IndexId index) const {
   return atoms;
 }
 
-Result<std::unique_ptr<LoopPlan>> LoopPlan::make(Dag dag, unsigned worthwhile) {
+Result<std::unique_ptr<LoopPlan>> LoopPlan::make(Dag dag, const FuseTarget &target) {
   auto plan = std::make_unique<LoopPlan>(std::move(dag));
-  if (auto done = plan->chooseSpace(worthwhile); !done)
+  if (auto done = plan->chooseSpace(target); !done)
     return done.error();
-  if (auto done = plan->isPut() ? plan->placePut() : plan->placeRoots(); !done)
+  if (auto done = plan->isPut()       ? plan->placePut()
+                  : plan->isScatter() ? plan->placeScatter()
+                  : plan->isSort()    ? plan->placeSort()
+                                      : plan->placeRoots();
+      !done)
     return done.error();
   plan->walkPasses();
   plan->merge();
@@ -62,7 +66,18 @@ std::vector<Dim> LoopPlan::apart(std::vector<Dim> shape, const std::vector<bool>
   return shape;
 }
 
-Result<void> LoopPlan::chooseSpace(unsigned worthwhile) {
+// Updates that happen in their order leave most threads without work.
+void LoopPlan::chooseUpdates(const FuseTarget &target) {
+  constexpr double mostInOrder = 64;
+  const Expr &root = dag.exprs[dag.roots[0]];
+  isPutConsecutive = root.op == Op::Put && findConsecutive(root);
+  // A sum of several updates of f16 or bf16 is rounded once.
+  const bool roundsOnce = root.mode != UpdateMode::Add || !isNarrowFloat(root.dtype);
+  sortsUpdates =
+      root.op != Op::Put || (target.sorts && !isPutConsecutive && (!roundsOnce || typical(putCount()) > mostInOrder));
+}
+
+Result<void> LoopPlan::chooseSpace(const FuseTarget &target) {
   std::vector<bool> live(dag.exprs.size());
   for (ExprId root : dag.roots)
     live[root] = true;
@@ -73,8 +88,8 @@ Result<void> LoopPlan::chooseSpace(unsigned worthwhile) {
     const Expr &expr = dag.exprs[i];
     for (ExprId operand : expr.operands)
       live[operand] = true;
-    if (expr.op == Op::Put && (dag.roots.size() != 1 || dag.roots[0] != i))
-      return Error{MORTISE_UNSUPPORTED, "a put stands alone at the end of its group"};
+    if (codegen::isUpdate(expr.op) && (dag.roots.size() != 1 || dag.roots[0] != i))
+      return Error{MORTISE_UNSUPPORTED, "an update stands alone at the end of its group"};
     scan |= isRunning(expr.op);
     if (isReduction(expr.op) || isRunning(expr.op))
       if (anchor == ~0u || typical(elementCount(dag.exprs[expr.operands[0]].dims)) >
@@ -82,17 +97,25 @@ Result<void> LoopPlan::chooseSpace(unsigned worthwhile) {
         anchor = i;
   }
   const Expr &root = dag.exprs[dag.roots[0]];
-  if (root.op == Op::Put) {
+  if (isUpdate()) {
     if (anchor != ~0u)
-      return Error{MORTISE_UNSUPPORTED, "a put does not share a group with reductions"};
+      return Error{MORTISE_UNSUPPORTED, "an update does not share a group with reductions"};
     dims = dag.exprs[root.operands[2]].dims;
-    isPutConsecutive = findConsecutive(root);
+    chooseUpdates(target);
+  } else if (isSort()) {
+    dims = dag.exprs[root.operands[0]].dims;
   } else {
-    dims = anchor == ~0u ? apart(root.dims, live, worthwhile) : dag.exprs[dag.exprs[anchor].operands[0]].dims;
+    dims = anchor == ~0u ? apart(root.dims, live, target.lanes) : dag.exprs[dag.exprs[anchor].operands[0]].dims;
   }
   reduced.assign(dims.size(), false);
-  if (root.op == Op::Put)
+  if (root.op == Op::ScatterAlong)
+    reduced.assign(dims.size(), true);
+  else if (root.op == Op::ScatterNd)
+    std::fill_n(reduced.begin(), dag.exprs[root.operands[3]].dims.size(), true);
+  else if (root.op == Op::Put)
     reduced[root.axes[0]] = !isPutConsecutive;
+  else if (isSort())
+    reduced[root.axes[0]] = true;
   else if (anchor != ~0u)
     for (int64_t axis : dag.exprs[anchor].axes)
       reduced[axis] = true;
@@ -197,7 +220,7 @@ std::optional<int> LoopPlan::slope(ExprId id) const {
 // Positions wrap once, where they are negative, so that no more of them than the axis has are all different.
 bool LoopPlan::findConsecutive(const Expr &put) const {
   const Dim &extent = put.dims[put.axes[0]], &count = dag.exprs[put.operands[1]].dims[0];
-  return !put.add && space.facts.isNarrow(extent) && space.facts.atLeast(extent, count) &&
+  return put.mode == UpdateMode::Set && space.facts.isNarrow(extent) && space.facts.atLeast(extent, count) &&
          space.facts.atLeast(count, 1) && (count == 1 || slope(put.operands[1]) == 1);
 }
 
@@ -223,6 +246,43 @@ Result<void> LoopPlan::placePut() {
   return {};
 }
 
+Result<void> LoopPlan::placeScatter() {
+  const Expr &update = dag.exprs[dag.roots[0]];
+  std::vector<IndexId> updateAt, copyAt, columnAt(update.dims.size(), space.constant(0));
+  std::vector<Dim> strides(update.dims.size());
+  Dim stride = 1;
+  for (size_t i = update.dims.size(); i-- > 0; stride *= update.dims[i])
+    strides[i] = stride;
+  // What is kept are the last dimensions of the result, or, of a put, all but one.
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (reduced[i])
+      updateAt.push_back(counters[i]);
+    else
+      columnAt[i + (update.op == Op::Put ? 0 : update.dims.size() - dims.size())] = counters[i];
+  for (size_t i = 0; i < update.dims.size(); ++i) {
+    const auto number = static_cast<uint32_t>(dims.size() + i);
+    scatterCopyLoops.push_back({update.dims[i], false, number, uint64_t(1) << number});
+    copyAt.push_back(space.loop(number, update.dims[i]));
+  }
+  scatterPlaceAt = space.tuple(std::move(updateAt)), scatterCopyAt = space.tuple(std::move(copyAt));
+  scatterColumn = space.dot(columnAt, strides);
+  for (const auto &[operand, at] : {std::pair{0, scatterCopyAt}, {2, identityTuple}, {3, scatterPlaceAt}})
+    if (level(update.operands[static_cast<size_t>(operand)], at, 0) < 0)
+      return Error{MORTISE_UNSUPPORTED, failure};
+  roots.push_back({dag.roots[0], identityTuple});
+  return {};
+}
+
+Result<void> LoopPlan::placeSort() {
+  if (level(dag.exprs[dag.roots[0]].operands[0], identityTuple, 0) < 0)
+    return Error{MORTISE_UNSUPPORTED, failure};
+  for (size_t i = 0; i < dag.roots.size(); ++i) {
+    Root &root = roots.emplace_back(Root{dag.roots[i], identityTuple});
+    root.address = space.dot(counters, dag.rootStrides[i], 0);
+  }
+  return {};
+}
+
 int LoopPlan::reduction(ExprId expr, TupleId at) const {
   auto found = reductionIds.find({expr, at});
   return found == reductionIds.end() ? -1 : found->second;
@@ -237,7 +297,7 @@ const Cached *LoopPlan::cached(ExprId expr, TupleId at) const {
 
 std::vector<Access> LoopPlan::accesses(ExprId id, TupleId atId, GuardId guard) {
   const Expr &expr = dag.exprs[id];
-  if (isElementwise(expr.op)) {
+  if (isElementwise(expr.op) || expr.op == Op::Position) {
     std::vector<Access> all;
     for (ExprId operand : expr.operands)
       all.push_back({operand, atId, guard});
@@ -311,6 +371,10 @@ std::vector<Access> LoopPlan::accesses(ExprId id, TupleId atId, GuardId guard) {
     }
     return all;
   }
+  case Op::RandomBits: {
+    const TupleId scalar = space.tuple(std::vector<IndexId>{});
+    return {{expr.operands[0], scalar, guard}, {expr.operands[1], scalar, guard}};
+  }
   case Op::Take: {
     size_t axis = expr.axes[0], rank = dag.exprs[expr.operands[1]].dims.size();
     std::vector<IndexId> where(at.begin() + axis, at.begin() + axis + rank);
@@ -366,8 +430,8 @@ int LoopPlan::level(ExprId id, TupleId at, GuardId guard) {
       if (std::find(runs.begin(), runs.end(), std::make_pair(id, at)) == runs.end())
         runs.emplace_back(id, at);
     }
-  } else if (expr.op == Op::Put) {
-    failure = "a put stands alone at the end of its group";
+  } else if (codegen::isUpdate(expr.op) || codegen::isSort(expr.op)) {
+    failure = "updates and sorts stand alone at the end of their groups";
     result = -1;
   } else {
     for (const Access &access : accesses(id, at, guard)) {
@@ -463,7 +527,7 @@ double LoopPlan::visit(ExprId id, TupleId at, GuardId guard, int pass) {
     }
   }
   visitedNow.insert(key);
-  double price = isReduction(expr.op) || isRunning(expr.op) || expr.op == Op::Input ? 1 : cost(expr);
+  double price = isReduction(expr.op) || expr.op == Op::Input ? 1 : cost(expr);
   if (row || passes == 1)
     costPerPoint += price;
   useGuard(guard);
@@ -503,6 +567,25 @@ void LoopPlan::walkPasses() {
     visit(put.operands[0], putCopyAt, 0, 0);
     if (isPutConsecutive)
       visit(put.operands[1], putFirstAt, 0, 0);
+    return;
+  }
+  if (isScatter()) {
+    const Expr &update = dag.exprs[dag.roots[0]];
+    use(scatterColumn);
+    use(space.linearise(std::vector<IndexId>(counters), dims));
+    constexpr double scatterCost = 64; // of the sort
+    costPerPoint += scatterCost;
+    visit(update.operands[2], identityTuple, 0, 0);
+    visit(update.operands[3], scatterPlaceAt, 0, 0);
+    visit(update.operands[0], scatterCopyAt, 0, 0);
+    return;
+  }
+  if (isSort()) {
+    for (const Root &root : roots)
+      use(root.address);
+    constexpr double sortCost = 64; // comparisons of an element, and more where rows are long
+    costPerPoint += sortCost;
+    visit(dag.exprs[dag.roots[0]].operands[0], identityTuple, 0, 0);
     return;
   }
   for (int pass = 0; pass < passes; ++pass) {

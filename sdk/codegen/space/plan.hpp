@@ -71,9 +71,8 @@ struct Traffic {
 class LoopPlan {
 public:
   explicit LoopPlan(Dag graph) : dag(std::move(graph)), space({dag.symbols}) {}
-  // `worthwhile`: the elements of an innermost dimension that are worth a loop of its own. Errors: MORTISE_UNSUPPORTED
-  // when the roots do not fit one loop nest.
-  static Result<std::unique_ptr<LoopPlan>> make(Dag dag, unsigned worthwhile);
+  // Errors: MORTISE_UNSUPPORTED when the roots do not fit one loop nest.
+  static Result<std::unique_ptr<LoopPlan>> make(Dag dag, const FuseTarget &target);
 
   std::vector<Access> accesses(ExprId expr, TupleId at, GuardId guard);
   TupleId identity() const { return identityTuple; }
@@ -91,7 +90,10 @@ public:
   // read, once, and threads share the sums.
   bool suitsTiles() const;
   static constexpr int64_t mostTogether = 4; // results that share one factor without a tile
-  bool isPut() const { return dag.exprs[dag.roots[0]].op == Op::Put; }
+  bool isUpdate() const { return codegen::isUpdate(dag.exprs[dag.roots[0]].op); }
+  bool isPut() const { return isUpdate() && !sortsUpdates; }
+  bool isScatter() const { return isUpdate() && sortsUpdates; }
+  bool isSort() const { return codegen::isSort(dag.exprs[dag.roots[0]].op); }
 
   Dag dag;
   IndexSpace space;
@@ -122,7 +124,23 @@ public:
   TupleId putCopyAt = 0;
   IndexId putCopyAddress = 0;
   Dim putExtent = 0;
+  // Whether updates are sorted by the elements that they go to, so that each of these has those that are its own, in
+  // their order. The updates are then the loops over a row, and an update's elements those that are kept.
+  bool sortsUpdates = false;
+  IndexId scatterColumn = 0;  // of an update's element, behind its place
+  TupleId scatterPlaceAt = 0; // of an update's place
+  TupleId scatterCopyAt = 0;  // of the result's element that is copied
+  std::vector<Loop> scatterCopyLoops;
   Dim putCount() const { return dag.exprs[dag.exprs[dag.roots[0]].operands[1]].dims[0]; } // of updates in a row
+  // sort, top_k: the loops are those of the operand; the roots are written at the counters of kept loops, and the place
+  // in the order as that of the row.
+  Dim rows() const; // the product of the loops that are kept
+  // What is sorted: rows, or the updates of a scatter; and how many elements of a row are wanted.
+  Dim sortedRows() const { return isScatter() ? Dim(1) : rows(); }
+  Dim sortedCount() const {
+    const Expr &root = dag.exprs[dag.roots[0]];
+    return isScatter() ? rowLength : root.dims[root.axes[0]];
+  }
 
 private:
   using Key = std::pair<ExprId, std::pair<TupleId, GuardId>>;
@@ -133,11 +151,14 @@ private:
     std::set<Key> met;
   };
 
-  Result<void> chooseSpace(unsigned worthwhile);
+  Result<void> chooseSpace(const FuseTarget &target);
+  void chooseUpdates(const FuseTarget &target);
   std::vector<Dim> apart(std::vector<Dim> shape, const std::vector<bool> &live, unsigned worthwhile) const;
   std::vector<IndexId> positionsIn(const Expr &root);
   Result<void> placeRoots();
   Result<void> placePut();
+  Result<void> placeSort();
+  Result<void> placeScatter();
   // Whether the elements of a one-dimensional expression are all equal (0), or each one more than the one before (1).
   std::optional<int> slope(ExprId expr) const;
   bool findConsecutive(const Expr &put) const;

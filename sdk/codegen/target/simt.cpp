@@ -50,9 +50,9 @@ SimtCode emitKernels(std::span<const ScheduledPlan> plans, const SimtTarget &tar
   const SimtSchedule &schedule = plans[0].schedule;
   mlir::OpBuilder builder(module->getContext());
   SimtCode result;
-  const auto emit = [&](const SimtSchedule &kernelSchedule, SimtKernel::Role role, const std::string &name,
-                        Dim blocks) {
-    SimtKernel emitter(plan, kernelSchedule, role, machine, alignment, module, builder, instructions);
+  const auto emit = [&](const SimtSchedule &kernelSchedule, SimtKernel::Role role, const std::string &name, Dim blocks,
+                        unsigned merges = 0) {
+    SimtKernel emitter(plan, kernelSchedule, role, machine, alignment, module, builder, instructions, merges);
     EmittedSimtKernel kernel = emitter.emit(name);
     result.usesAlignment |= kernel.usesAlignment;
     Dim iterations = kernelSchedule.iterations(plan, role == SimtKernel::Role::Combine);
@@ -62,6 +62,19 @@ SimtCode emitKernels(std::span<const ScheduledPlan> plans, const SimtTarget &tar
   };
   if (schedule.parts == 1) {
     emit(schedule, SimtKernel::Role::Whole, entry, schedule.blocks());
+    const unsigned merges = schedule.sort ? schedule.sort->merges : 0;
+    for (unsigned before = 0; before < merges; ++before)
+      emit(schedule, SimtKernel::Role::Merge, entry + "_merge" + std::to_string(before),
+           schedule.mergeBlocks(plan, before), before);
+    const auto emitElements = [&](SimtKernel::Role role, const char *suffix, const Dim &elements) {
+      emit(schedule, role, entry + suffix, ceilDiv(elements, Dim(SortSchedule::threads)), merges);
+    };
+    if (schedule.sort && schedule.sort->applies) {
+      emitElements(SimtKernel::Role::Copy, "_copy", elementCount(plan.dag.exprs[plan.dag.roots[0]].dims));
+      emitElements(SimtKernel::Role::Apply, "_apply", plan.rowLength * plan.rows());
+    } else if (merges > 0) {
+      emitElements(SimtKernel::Role::Write, "_write", plan.sortedRows() * plan.sortedCount());
+    }
   } else {
     const SimtSchedule combine = combineSchedule(schedule, target);
     emit(schedule, SimtKernel::Role::Parts, entry, schedule.blocks() * schedule.parts);
@@ -137,7 +150,7 @@ template <typename Compile> static Result<SimtCode> addCode(SimtFunction &functi
 }
 
 static Result<ScheduledPlan> scheduled(Dag dag, const SimtTarget &target) {
-  Result<std::unique_ptr<LoopPlan>> plan = LoopPlan::make(std::move(dag), simtFuseTarget().lanes);
+  Result<std::unique_ptr<LoopPlan>> plan = LoopPlan::make(std::move(dag), simtFuseTarget());
   if (!plan)
     return plan.error();
   SimtSchedule schedule = scheduleSimt(**plan, target);
@@ -181,7 +194,7 @@ Result<std::shared_ptr<const SimtFunction>> SimtCompiler::Impl::compile(SimtBack
     function->arguments.push_back({SimtArgument::Input, i});
   for (uint32_t i = 0; i < group.outputs.size(); ++i)
     function->arguments.push_back({SimtArgument::Output, i});
-  if (plans[0].schedule.parts > 1) {
+  if (plans[0].schedule.hasScratch()) {
     function->scratchBytes = plans[0].schedule.scratchBytes;
     function->arguments.push_back({SimtArgument::Scratch, 0});
   }
@@ -216,8 +229,8 @@ Result<std::vector<unsigned>> SimtCompiler::sharableThreads(const MortiseGraph &
       return made.error();
     const SimtSchedule &schedule = made->schedule;
     const double running = made->plan->typical(schedule.blocks()) * schedule.threads();
-    const bool isSharable =
-        schedule.parts == 1 && !schedule.tile && !schedule.keepsRow && running <= impl->target.deviceThreads;
+    const bool isSharable = schedule.parts == 1 && !schedule.tile && !schedule.sort && !schedule.keepsRow &&
+                            running <= impl->target.deviceThreads;
     all.push_back(isSharable ? schedule.threads() : 0);
     std::lock_guard lock(impl->mutex);
     impl->threads[key] = all.back();

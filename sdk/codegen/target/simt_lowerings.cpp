@@ -36,8 +36,8 @@ private:
   bool readsMemory(const MortiseNode &node) const { return offer.readsMemory && offer.readsMemory(node); }
   // Whose result has memory, whoever reads it.
   bool endsKernel(const MortiseNode &node) const {
-    return has(node, Trait::Reduction, Trait::Running, Trait::Normalisation, Trait::Window) ||
-           isOp(node, mortise::Op::Put) || isProduct(node);
+    return has(node, Trait::Reduction, Trait::Running, Trait::Normalisation, Trait::Window, Trait::Sort) ||
+           isOp(node, mortise::Op::Put, mortise::Op::ScatterAlong, mortise::Op::ScatterNd) || isProduct(node);
   }
   double elements(const MortiseValue &value) const { return elements(dimsOf(*value.type)); }
   double elements(const std::vector<Dim> &dims) const {
@@ -108,11 +108,12 @@ Candidate Estimate::of(const std::vector<uint32_t> &nodes, uint32_t region) cons
         candidate.bytes += looksUp ? std::min(bytes(*operand), bytes(result)) : bytes(*operand); // not the whole table
       }
     }
-    const bool leaves = result.use_count > usesInside[result.index];
-    if (leaves)
-      candidate.bytes += bytes(result);
-    else if (heavy)
-      candidate.bytes += 2 * bytes(result);
+    bool leaves = false;
+    for (const MortiseValue *made : std::span(node.results, node.result_count)) {
+      const bool isRead = made->use_count > usesInside[made->index];
+      candidate.bytes += isRead ? bytes(*made) : heavy ? 2 * bytes(*made) : 0;
+      leaves |= isRead;
+    }
     if (isProduct(node)) {
       const double flops = flopsOfProduct(node),
                    rate = offer.productFlops ? offer.productFlops(node) : device.peak_flops;

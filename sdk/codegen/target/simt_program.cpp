@@ -184,6 +184,8 @@ const char *LoweringNames::of(GroupKind kind) const {
     return scan;
   case GroupKind::Product:
     return product;
+  case GroupKind::Sort:
+    return sort;
   }
   return pointwise;
 }

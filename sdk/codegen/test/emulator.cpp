@@ -43,9 +43,9 @@ struct Emulator::Impl {
       : target{"", "", "", subgroup, 1024, 1, deviceThreads, sharedBytes, /*matrices=*/true, /*cluster=*/8, {}},
         flushes(flushes) {}
 
-  // The function that `emit` makes of a machine, a module, instructions and a name.
+  // The function that `emit` makes of a machine, a module, instructions and a name, which it may change.
   template <typename Emit> Result<void *> make(Emit emit, bool &synchronises) {
-    const std::string name = "kernel" + std::to_string(serial++);
+    std::string name = "kernel" + std::to_string(serial++);
     EmulatedMachine machine(target.subgroup, calleeOfProcess);
     mlir::OwningOpRef<mlir::ModuleOp> module = lowering.module();
     Instructions instructions = backend->instructions();
@@ -78,88 +78,47 @@ struct Emulator::Impl {
     return kernel;
   }
 
-  // Of a bundle.
+  // Of a group, or of the parts of a bundle.
   Result<EmulatedFunction> compile(std::vector<Dag> dags) {
     std::vector<ScheduledPlan> plans;
-    EmulatedFunction::Kernel kernel;
-    kernel.blocks = 0;
     for (Dag &dag : dags) {
-      auto plan = LoopPlan::make(std::move(dag), simtFuseTarget().lanes);
+      auto plan = LoopPlan::make(std::move(dag), simtFuseTarget());
       if (!plan)
         return plan.error();
       SimtSchedule schedule = scheduleSimt(**plan, target);
-      kernel.blocks += schedule.blocks(), kernel.threads = schedule.threads();
       plans.push_back({std::move(*plan), std::move(schedule)});
     }
     EmulatedFunction function;
     function.symbols = symbolsOf(plans);
-    bool differs = false;
-    for (const unsigned alignment : {16U, 1U}) {
-      auto made = make(
-          [&](const EmulatedMachine &machine, mlir::ModuleOp module, const Instructions &instructions,
-              const std::string &name) {
-            differs =
-                emitKernels(plans, target, machine, instructions, name, alignment, module).usesAlignment || differs;
-          },
-          kernel.synchronises);
-      if (!made)
-        return made.error();
-      (alignment > 1 ? kernel.alignedEntry : kernel.entry) = *made;
-    }
-    function.alignment = differs ? 16 : 1;
-    function.kernels.push_back(kernel);
-    return function;
-  }
-
-  Result<EmulatedFunction> compile(Dag dag, const Group &group) {
-    auto plan = LoopPlan::make(std::move(dag), simtFuseTarget().lanes);
-    if (!plan)
-      return plan.error();
-    const SimtSchedule schedule = scheduleSimt(**plan, target);
-    EmulatedFunction function;
-    function.symbols = (*plan)->dag.usedSymbols;
-    function.scratchBytes = schedule.scratchBytes;
-    function.hasScratch = schedule.parts > 1;
-    const auto makePart = [&](const SimtSchedule &part, SimtKernel::Role role, unsigned alignment, bool &differs,
-                              bool &synchronises) {
+    function.hasScratch = plans[0].schedule.hasScratch();
+    function.scratchBytes = plans[0].schedule.scratchBytes;
+    // What is linked is one kernel, so that those of a function are emitted as often as it has some.
+    const auto makeKernel = [&](size_t number, unsigned alignment, SimtCode &code, bool &synchronises) {
       return make(
           [&](const EmulatedMachine &machine, mlir::ModuleOp module, const Instructions &instructions,
-              const std::string &name) {
-            mlir::OpBuilder builder(module->getContext());
-            differs = SimtKernel(**plan, part, role, machine, alignment, module, builder, instructions)
-                          .emit(name)
-                          .usesAlignment;
+              std::string &name) {
+            code = emitKernels(plans, target, machine, instructions, name, alignment, module);
+            name = code.launches[number].entry;
           },
           synchronises);
     };
-    const auto add = [&](const SimtSchedule &part, SimtKernel::Role role, const Dim &blocks) -> Result<void> {
+    SimtCode code;
+    for (size_t number = 0; number == 0 || number < code.launches.size(); ++number) {
       EmulatedFunction::Kernel kernel;
-      kernel.blocks = blocks, kernel.threads = part.threads();
-      bool differs = false;
-      auto aligned = makePart(part, role, 16, differs, kernel.synchronises);
+      auto aligned = makeKernel(number, 16, code, kernel.synchronises);
       if (!aligned)
         return aligned.error();
       kernel.entry = kernel.alignedEntry = *aligned;
-      if (differs) {
+      kernel.blocks = code.launches[number].blocks, kernel.threads = code.launches[number].threads;
+      if (code.usesAlignment) {
         function.alignment = 16;
-        auto any = makePart(part, role, 1, differs, kernel.synchronises);
+        auto any = makeKernel(number, 1, code, kernel.synchronises);
         if (!any)
           return any.error();
         kernel.entry = *any;
       }
-      function.kernels.push_back(kernel);
-      return {};
-    };
-    if (schedule.parts == 1) {
-      if (auto added = add(schedule, SimtKernel::Role::Whole, schedule.blocks()); !added)
-        return added.error();
-      return function;
+      function.kernels.push_back(std::move(kernel));
     }
-    const SimtSchedule combine = combineSchedule(schedule, target);
-    if (auto added = add(schedule, SimtKernel::Role::Parts, schedule.blocks() * schedule.parts); !added)
-      return added.error();
-    if (auto added = add(combine, SimtKernel::Role::Combine, combine.blocks()); !added)
-      return added.error();
     return function;
   }
 };
@@ -199,23 +158,18 @@ bool Emulator::isDue() {
 Result<std::vector<EmulatedFunction>> Emulator::compile(const MortiseGraph &graph, std::span<const Group> groups) {
   std::vector<EmulatedFunction> functions;
   for (const Group &group : groups) {
-    if (!group.parts.empty()) {
-      std::vector<Dag> dags;
-      for (const Group &part : group.parts)
-        dags.push_back(std::move(*buildDag(graph, part)));
-      auto made = impl->compile(std::move(dags));
-      if (!made)
-        return made.error();
-      functions.push_back(std::move(*made));
-      continue;
+    std::vector<Dag> dags;
+    std::string key;
+    for (const Group &part : group.parts.empty() ? std::span(&group, 1) : std::span(group.parts)) {
+      Result<Dag> dag = buildDag(graph, part);
+      if (!dag)
+        return dag.error();
+      key += std::to_string(key.size()) + "+" + dag->key;
+      dags.push_back(std::move(*dag));
     }
-    Result<Dag> dag = buildDag(graph, group);
-    if (!dag)
-      return dag.error();
-    const std::string key = dag->key;
     auto found = impl->known.find(key);
     if (found == impl->known.end()) {
-      auto made = impl->compile(std::move(*dag), group);
+      auto made = impl->compile(std::move(dags));
       if (!made)
         return made.error();
       found = impl->known.emplace(key, std::move(*made)).first;

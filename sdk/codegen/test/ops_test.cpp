@@ -374,6 +374,27 @@ TEST(Ops, Reductions) {
         }
 }
 
+// Bits of a block's words, whole blocks and parts of them, through shapes whose vectors begin inside a block.
+TEST(Ops, RandomBits) {
+  for (const int32_t dtype : {MORTISE_I64, MORTISE_I32, MORTISE_I16, MORTISE_I8, MORTISE_UI8})
+    for (const Dims &dims : {Dims{}, Dims{7}, Dims{3, 5}, Dims{64, 16}, Dims{2, 300}, Dims{0, 4}})
+      for (const int64_t offset : {INT64_C(0), INT64_C(0xfffffffe), INT64_C(-3)}) {
+        TestGraph b;
+        V key = b.input(MORTISE_I64, {}), counter = b.input(MORTISE_I64, {});
+        V bits = b.op("random_bits", {key, counter}, dtype, dims, {{"shape", dims}, {"dtype", dtypeName(dtype)}});
+        b.output(bits);
+        if (dims.size() == 2) {
+          const Dims turned{dims[1], dims[0]};
+          b.output(b.op("transpose", {bits}, dtype, turned, {{"permutation", Dims{1, 0}}}));
+        }
+        Oracle oracle(b);
+        *oracle.memory.as<int64_t>(key) = INT64_C(-0x123456789abcdef);
+        *oracle.memory.as<int64_t>(counter) = offset;
+        if (oracle.check(equal, dtypeName(dtype)); HasFatalFailure())
+          return;
+      }
+}
+
 TEST(Ops, RunningSums) {
   for (int32_t dtype : {MORTISE_F32, MORTISE_F64, MORTISE_I64, MORTISE_I32, MORTISE_UI8})
     for (int64_t axis : {0, 1, 2}) {
@@ -392,6 +413,45 @@ TEST(Ops, RunningSums) {
       Oracle other(products);
       other.fill(z, Fill::Plain);
       other.check(roundings, "cumprod");
+    }
+}
+
+// Along rows that threads share, whole and in part, and along columns.
+TEST(Ops, RunningLogarithmsAndExtremes) {
+  for (const Dims &dims : {Dims{3, 20, 35}, Dims{2, 700}, Dims{1000}, Dims{4, 1}})
+    for (const int32_t dtype : everything)
+      for (int64_t axis = 0; axis < static_cast<int64_t>(dims.size()); ++axis)
+        for (const Fill how : {Fill::Plain, Fill::Hostile, Fill::Small})
+          for (const char *op : {"cumlogsumexp", "cummax", "cummin"}) {
+            const bool isLogarithm = op[3] == 'l';
+            if (isLogarithm && !isFloat(dtype))
+              continue;
+            TestGraph b;
+            V x = b.input(dtype, dims);
+            b.output(b.op(op, {x}, dtype, dims, {{"axis", axis}}));
+            if (!isLogarithm)
+              b.output(b.positions());
+            Oracle oracle(b);
+            oracle.fill(x, how);
+            if (oracle.check(isLogarithm ? roundings : equal, std::string(op) + " " + dtypeName(dtype));
+                HasFatalFailure())
+              return;
+          }
+}
+
+TEST(Ops, RunningSumsOfLongRows) {
+  for (const int32_t dtype : {MORTISE_F32, MORTISE_BF16, MORTISE_I64})
+    for (const int64_t length : {31, 32, 256, 1024, 5000}) {
+      const Dims dims{3, length};
+      TestGraph b;
+      V x = b.input(dtype, dims), y = b.input(dtype, dims);
+      V sum = b.op("cumsum", {b.op("mul", {x, y}, dtype, dims)}, dtype, dims, {{"axis", 1}});
+      b.output(b.op("sub", {b.op("cumsum", {sum}, dtype, dims, {{"axis", 1}}), y}, dtype, dims));
+      b.output(sum);
+      Oracle oracle(b);
+      for (V each : {x, y})
+        oracle.fill(each, Fill::Small);
+      oracle.check(roundings, dtypeName(dtype));
     }
 }
 

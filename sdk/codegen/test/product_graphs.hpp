@@ -49,7 +49,7 @@ inline std::vector<Group> groupsOf(const MortiseGraph &graph) {
 inline SimtSchedule scheduleOf(const MortiseGraph &graph) {
   const std::vector<Group> groups = groupsOf(graph);
   EXPECT_EQ(groups.size(), 1U);
-  auto plan = LoopPlan::make(std::move(*buildDag(graph, groups.at(0))), simtFuseTarget().lanes);
+  auto plan = LoopPlan::make(std::move(*buildDag(graph, groups.at(0))), simtFuseTarget());
   EXPECT_TRUE(plan);
   return scheduleSimt(**plan, productTarget);
 }

@@ -82,7 +82,7 @@ SimtSchedule scheduleOf(void (*family)(TestGraph &, int32_t, int64_t, int64_t), 
   family(b, dtype, rows, length);
   const MortiseGraph &graph = b.view();
   const auto parts = fuse({&graph, {}, {}, {}}, simtFuseTarget());
-  const auto plan = LoopPlan::make(std::move(*buildDag(graph, parts->groups.at(0))), simtFuseTarget().lanes);
+  const auto plan = LoopPlan::make(std::move(*buildDag(graph, parts->groups.at(0))), simtFuseTarget());
   return scheduleSimt(**plan, target);
 }
 

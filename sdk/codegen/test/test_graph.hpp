@@ -104,6 +104,17 @@ public:
     }
     return finish(std::move(list), dtype, std::move(dims));
   }
+  // The second result, of type i64, of the last op: where the elements of its first one were.
+  V positions() {
+    MortiseNode &node = nodeStore.back();
+    std::vector<V> &results = resultStore.back();
+    const MortiseType &type = *results[0]->type;
+    results.push_back(make(MORTISE_I64, Dims(type.dims, type.dims + type.rank), &node, 1));
+    if (type.dim_exprs)
+      const_cast<MortiseType *>(results[1]->type)->dim_exprs = type.dim_exprs;
+    node.results = results.data(), node.result_count = results.size();
+    return results[1];
+  }
   template <typename T> V constant(int32_t dtype, Dims dims, std::vector<T> elements) {
     names.push_back("mortise.constant");
     operandStore.push_back({});

@@ -173,7 +173,27 @@ Value Translation::compareFloats(P predicate, Value x, Value y, bool isRough) {
   }
 }
 
+static bool isSigned(I predicate) {
+  return predicate == I::slt || predicate == I::sle || predicate == I::sgt || predicate == I::sge;
+}
+
+// A number that was widened from 32 bits, and a constant, as they are before that: cheaper everywhere, and right on
+// llvmpipe, which gets such comparisons of 64 bits wrong.
+std::optional<Value> Translation::compareBeforeWidening(I predicate, Value x, Value y) {
+  auto widened = x.getDefiningOp<spirv::SConvertOp>();
+  llvm::APInt constant;
+  if (!isSigned(predicate) || !x.getType().isInteger(64) || !widened || !widened.getOperand().getType().isInteger(32) ||
+      !matchPattern(y, m_ConstantInt(&constant)))
+    return {};
+  const int64_t number = constant.getSExtValue();
+  if (number == static_cast<int32_t>(number))
+    return compareIntegers(predicate, widened.getOperand(), i32(number));
+  return integer(b.getI1Type(), (number > 0) == (predicate == I::slt || predicate == I::sle));
+}
+
 Value Translation::compareIntegers(I predicate, Value x, Value y) {
+  if (const std::optional<Value> narrow = compareBeforeWidening(predicate, x, y))
+    return *narrow;
   if (x.getType().isInteger(1)) { // ordered as numbers without sign
     const auto no = [&](Value v) -> Value { return spirv::LogicalNotOp::create(b, loc, v); };
     switch (predicate) {

@@ -108,6 +108,7 @@ private:
   Value negated(Value x);
   Value resized(Value x, Type to);
   Value compareIntegers(mlir::arith::CmpIPredicate predicate, Value x, Value y);
+  std::optional<Value> compareBeforeWidening(mlir::arith::CmpIPredicate predicate, Value x, Value y);
   Value extreme(Value x, Value y, bool largest, bool isRough = false);
   Value isNan(Value x);
   Value bitsOf(Value x);

@@ -67,7 +67,7 @@ Result<Compiled> Compiler::Impl::compile(std::unique_ptr<Backend> &backend, Dag 
   auto seconds = [](auto from, auto to) { return std::chrono::duration<double>(to - from).count(); };
   auto start = now();
   const unsigned lanes = std::max(1u, target.vectorBits / 32);
-  auto plan = LoopPlan::make(std::move(dag), lanes);
+  auto plan = LoopPlan::make(std::move(dag), FuseTarget{.lanes = lanes});
   if (!plan)
     return Error{plan.error().code, name + ": " + plan.error().message};
   auto schedule = scheduleCpu(**plan, lanes);

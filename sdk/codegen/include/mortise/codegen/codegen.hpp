@@ -34,8 +34,9 @@ struct Target {
 
 // Rows: reductions over trailing dimensions, vectorised along them. Columns: reductions over outer dimensions,
 // vectorised along those that are kept. Scan: running sums or products. Rows and Columns include producers and
-// consumers. Product: a product of tensors, with what is computed of its operands and its result.
-enum class GroupKind { Pointwise, Rows, Columns, Scan, Product };
+// consumers. Product: a product of tensors, with what is computed of its operands and its result. Sort: one node that
+// sorts, and views in front of it.
+enum class GroupKind { Pointwise, Rows, Columns, Scan, Product, Sort };
 
 // The nodes that one generated function computes. `inputs` and `outputs` are the values in memory at its border:
 // `inputViews[i]` and `outputViews[i]` describe the memory of inputs[i] and outputs[i], dense where there is no view.
@@ -75,6 +76,7 @@ struct FuseTarget {
   unsigned lanes = 1;        // elements of a 4-byte type side by side
   unsigned threads = 1;      // that share the rows of a group
   bool contractions = false; // groups compute products, convolutions and pools, too
+  bool sorts = false;        // and sort, top_k and scatters
 };
 Result<FuseResult> fuse(const FuseRequest &request, const FuseTarget &target);
 Result<FuseResult> fuse(const FuseRequest &request, const Target &target);

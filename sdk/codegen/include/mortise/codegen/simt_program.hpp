@@ -87,7 +87,7 @@ Result<std::vector<KernelArgument>> argumentsOf(const SimtFunction &code, const 
 
 // What steps are called in explanations: "cuda.rows". Literals, which kernels refer to.
 struct LoweringNames {
-  const char *pointwise, *rows, *columns, *scan, *product, *copy;
+  const char *pointwise, *rows, *columns, *scan, *product, *sort, *copy;
   const char *of(GroupKind kind) const;
 };
 
