@@ -3,6 +3,7 @@
 #include "graph/expr.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <string_view>
 
@@ -134,6 +135,10 @@ private:
   ExprId groupNorm();
   ExprId batchNorm();
   ExprId extents();
+  ExprId compare(ExprId lhs, Direction direction, ExprId rhs);
+  ExprId choose(ExprId condition, ExprId then, ExprId otherwise);
+  ExprId isBelow(ExprId lhs, ExprId rhs);
+  ExprId searchsorted(bool &known);
   ExprId index(ExprId raw, const Dim &extent, ExprId &isInside);
   ExprId update(bool &known);
   ExprId shaped(Op op, bool &known);
@@ -395,18 +400,66 @@ ExprId Expansion::pool(bool largest) {
   return reduce(largest ? Op::ReduceMax : Op::ReduceSum, window(x, dims, axes, steps), summed);
 }
 
+ExprId Expansion::compare(ExprId lhs, Direction direction, ExprId rhs) {
+  const ExprId id = make(Op::Compare, {lhs, rhs});
+  dag.exprs[id].dtype = MORTISE_I1, dag.exprs[id].direction = direction;
+  return id;
+}
+
+ExprId Expansion::choose(ExprId condition, ExprId then, ExprId otherwise) {
+  const ExprId id = make(Op::Select, {condition, then, otherwise});
+  dag.exprs[id].dtype = at(then).dtype;
+  return id;
+}
+
+// In the order of sorts: a NaN is above all numbers, and equal to another.
+ExprId Expansion::isBelow(ExprId lhs, ExprId rhs) {
+  const ExprId less = compare(lhs, Direction::Lt, rhs);
+  if (!isFloat(at(lhs).dtype))
+    return less;
+  return make(Op::And, {compare(lhs, Direction::Eq, lhs), make(Op::Or, {compare(rhs, Direction::Ne, rhs), less})});
+}
+
+// A binary search, whose steps are spelled out.
+ExprId Expansion::searchsorted(bool &known) {
+  const std::vector<Dim> sequence = at(operands[0]).dims, dims = at(operands[1]).dims;
+  const Dim &length = sequence.back();
+  const int64_t longest = bounds(length, dag.symbols).high;
+  constexpr unsigned mostSteps = 40;                               // of what fits into a memory
+  known = length == Dim(0) || bounds(length, dag.symbols).low > 0; // of nothing, nothing can be read
+  Expr zeros;
+  zeros.op = Op::Constant;
+  zeros.dtype = MORTISE_I64;
+  zeros.dims = dims;
+  ExprId low = append(std::move(zeros)), high = literal(low, length);
+  if (!known || length == Dim(0))
+    return low;
+  const bool isRight = intAttribute(node, "right") != 0;
+  const ExprId zero = low, one = literal(low, 1.0), x = operands[1];
+  const unsigned steps = longest > INT64_C(1) << mostSteps ? mostSteps + 1 : std::bit_width(uint64_t(longest));
+  for (unsigned step = 0; step < steps; ++step) {
+    const ExprId isOpen = compare(low, Direction::Lt, high);
+    const ExprId middle = make(Op::ShiftRight, {make(Op::Add, {low, high}), one});
+    Expr element;
+    element.op = sequence.size() == 1 ? Op::Take : Op::TakeAlong;
+    element.dtype = at(x).dtype;
+    element.dims = dims;
+    element.axes = {static_cast<int64_t>(sequence.size()) - 1};
+    element.operands = {operands[0], choose(isOpen, middle, zero)};
+    const ExprId there = append(std::move(element));
+    const ExprId isBefore = isRight ? make(Op::Not, {isBelow(x, there)}) : isBelow(there, x);
+    low = choose(make(Op::And, {isOpen, isBefore}), make(Op::Add, {middle, one}), low);
+    high = choose(make(Op::And, {isOpen, make(Op::Not, {isBefore})}), middle, high);
+  }
+  return low;
+}
+
 // An index that counts from the end where it is negative, as i64. `isInside` becomes false where it is out of range.
 ExprId Expansion::index(ExprId raw, const Dim &extent, ExprId &isInside) {
-  const auto compare = [&](ExprId lhs, Direction direction, ExprId rhs) {
-    const ExprId id = make(Op::Compare, {lhs, rhs});
-    dag.exprs[id].dtype = MORTISE_I1, dag.exprs[id].direction = direction;
-    return id;
-  };
   const ExprId id = make(Op::Convert, {raw});
   dag.exprs[id].dtype = MORTISE_I64;
   const ExprId zero = literal(id, 0.0), end = literal(id, extent);
-  const ExprId wrapped = make(Op::Select, {compare(id, Direction::Lt, zero), make(Op::Add, {id, end}), id});
-  dag.exprs[wrapped].dtype = MORTISE_I64;
+  const ExprId wrapped = choose(compare(id, Direction::Lt, zero), make(Op::Add, {id, end}), id);
   for (const ExprId condition : {compare(wrapped, Direction::Ge, zero), compare(wrapped, Direction::Lt, end)})
     isInside = isInside == ~0U ? condition : make(Op::And, {isInside, condition});
   return wrapped;
@@ -461,10 +514,8 @@ ExprId Expansion::update(bool &known) {
       add(append(std::move(counter)), strides[i]);
     }
   }
-  if (isInside != ~0U) {
-    place = make(Op::Select, {isInside, place, literal(place, -1.0)});
-    dag.exprs[place].dtype = MORTISE_I64;
-  }
+  if (isInside != ~0U)
+    place = choose(isInside, place, literal(place, -1.0));
   Expr expr;
   expr.op = op;
   expr.dtype = node.results[0]->type->dtype;
@@ -648,6 +699,9 @@ bool Expansion::run(ExprId &result) {
     break;
   case Op::Extents:
     result = extents();
+    break;
+  case Op::Searchsorted:
+    result = searchsorted(known);
     break;
   case Op::Put:
   case Op::ScatterAlong:

@@ -55,6 +55,25 @@ inline void scan(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
   V x = b.input(dtype, {rows, length});
   b.output(b.op("cumsum", {x}, dtype, {rows, length}, {{"axis", 1}}));
 }
+inline void extreme(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V x = b.input(dtype, {rows, length});
+  b.output(b.op("cummax", {x}, dtype, {rows, length}, {{"axis", 1}}));
+  b.output(b.positions());
+}
+inline void sorted(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V x = b.input(dtype, {rows, length});
+  b.output(b.op("sort", {x}, dtype, {rows, length}, {{"axis", 1}, {"descending", false}, {"stable", true}}));
+  b.output(b.positions());
+}
+inline void scatter(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V x = b.input(dtype, {length}), indices = b.input(MORTISE_I64, {rows, 1}), updates = b.input(dtype, {rows});
+  b.output(b.op("scatter_nd", {x, indices, updates}, dtype, {length}, {{"mode", "add"}}));
+}
+inline void random(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V key = b.input(MORTISE_I64, {}), offset = b.input(MORTISE_I64, {});
+  b.output(b.op("random_bits", {key, offset}, dtype, {rows, length},
+                {{"shape", Dims{rows, length}}, {"dtype", dtype == MORTISE_I64 ? "i64" : "i16"}}));
+}
 inline void gather(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
   V table = b.input(dtype, {rows, length}), indices = b.input(MORTISE_I64, {9});
   b.output(b.op("embedding", {table, indices}, dtype, {9, length}));
@@ -102,6 +121,10 @@ inline const std::vector<Family> families = {
     {"norm", norm},
     {"long rows", softmax, {MORTISE_F32, MORTISE_BF16}, {{3, 24000}}},
     {"scan", scan},
+    {"extreme", extreme},
+    {"sorted", sorted, {MORTISE_F32, MORTISE_BF16, MORTISE_I64}},
+    {"scatter", scatter, floats, {{500, 37}, {5000, 37}}},
+    {"random", random, {MORTISE_I64, MORTISE_I16}},
     {"gather", gather},
     {"update", update},
     {"convolution", convolution, floats, images},

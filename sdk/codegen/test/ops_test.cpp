@@ -416,6 +416,29 @@ TEST(Ops, RunningSums) {
     }
 }
 
+TEST(Ops, Searchsorted) {
+  for (const int32_t dtype : numbers)
+    for (const bool right : {false, true})
+      for (const auto &[sequence, values] : {std::pair{Dims{1}, Dims{5}},
+                                             {Dims{300}, Dims{7, 40}},
+                                             {Dims{0}, Dims{3}},
+                                             {Dims{3, 33}, Dims{3, 50}},
+                                             {Dims{2, 2, 16}, Dims{2, 2, 9}}}) {
+        TestGraph b;
+        V s = b.input(dtype, sequence), x = b.input(dtype, values);
+        b.output(b.op("searchsorted", {s, x}, MORTISE_I64, values, {{"right", right}}));
+        Oracle oracle(b);
+        oracle.fill(s, Fill::Plain), oracle.fill(x, Fill::Hostile);
+        // Ascending, with equal numbers, and a NaN at the end.
+        const int64_t length = sequence.back(), count = elementCount(*s->type);
+        for (int64_t i = 0; i < count; ++i)
+          setElement(oracle.memory.at(s->index), dtype, i,
+                     isFloat(dtype) && i % length > 1 && (i + 1) % length == 0 ? NAN : double(i % length / 3 % 100));
+        if (oracle.check(equal, dtypeName(dtype)); HasFatalFailure())
+          return;
+      }
+}
+
 // Along rows that threads share, whole and in part, and along columns.
 TEST(Ops, RunningLogarithmsAndExtremes) {
   for (const Dims &dims : {Dims{3, 20, 35}, Dims{2, 700}, Dims{1000}, Dims{4, 1}})
