@@ -13,7 +13,8 @@ using I = arith::CmpIPredicate;
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // A logarithm is the largest element, and the sum of e^(x - largest). An extreme is an element and its position, which
-// is -1 where there was none.
+// is -1 where there was none; elements of f16 and bf16 are the bits that they are in memory, since conversions may
+// change a NaN.
 Emitter::Carried Emitter::startOf(const Expr &running) {
   const Type type = c.registerType(running.dtype);
   const auto number = [&](double value) {
@@ -31,11 +32,17 @@ Emitter::Carried Emitter::startOf(const Expr &running) {
     start = {number(-infinity), number(0)};
     break;
   default:
-    start = {number(0), c.i64(-1)};
+    start = {isNarrowFloat(running.dtype) ? c.integer(b.getI16Type(), 0) : number(0), c.i64(-1)};
   }
   for (Value &each : start)
     each = c.splat(each);
   return start;
+}
+
+// As an integer.
+Value Emitter::bitsInMemory(Value x, int32_t dtype) {
+  Value stored = c.toMemory(x, dtype);
+  return isa<FloatType>(Code::element(stored)) ? c.intBits(stored) : stored;
 }
 
 Emitter::Carried Emitter::elementOf(const Expr &running, TupleId at) {
@@ -45,7 +52,8 @@ Emitter::Carried Emitter::elementOf(const Expr &running, TupleId at) {
   if (running.op == Op::Cumlogsumexp)
     element.push_back(c.constant(element[0].getType(), 1));
   else
-    element.push_back(scalarIndex(plan.space.tuple(at)[static_cast<size_t>(running.axes[0])]));
+    element = {isNarrowFloat(running.dtype) ? bitsInMemory(element[0], running.dtype) : element[0],
+               scalarIndex(plan.space.tuple(at)[static_cast<size_t>(running.axes[0])])};
   if (Code::isVector(element[0]))
     element[1] = c.splat(element[1]);
   return element;
@@ -71,9 +79,13 @@ Emitter::Carried Emitter::combineRuns(const Expr &running, Carried x, Carried y)
   }
   default: {
     // The later one of equals, and a NaN before all others.
-    Value wins = compare(running.op == Op::Cummax ? Direction::Ge : Direction::Le, y[0], x[0], running.dtype);
+    const auto number = [&](Value stored) {
+      return isNarrowFloat(running.dtype) ? c.fromMemory(stored, running.dtype) : stored;
+    };
+    Value before = number(x[0]), later = number(y[0]);
+    Value wins = compare(running.op == Op::Cummax ? Direction::Ge : Direction::Le, later, before, running.dtype);
     if (isReal)
-      wins = c.orI(c.isNan(y[0]), c.andI(c.notI(c.isNan(x[0])), wins));
+      wins = c.orI(c.isNan(later), c.andI(c.notI(c.isNan(before)), wins));
     Value zero = c.integer(x[1].getType(), 0);
     wins = c.andI(c.compareI(I::sge, y[1], zero), c.orI(wins, c.compareI(I::slt, x[1], zero)));
     return {c.select(wins, y[0], x[0]), c.select(wins, y[1], x[1])};
@@ -82,7 +94,9 @@ Emitter::Carried Emitter::combineRuns(const Expr &running, Carried x, Carried y)
 }
 
 Value Emitter::resultOf(const Expr &running, const Carried &run) {
-  return running.op == Op::Cumlogsumexp ? c.add(run[0], c.log(run[1])) : run[0];
+  if (running.op == Op::Cumlogsumexp)
+    return c.add(run[0], c.log(run[1]));
+  return runSize(running.op) > 1 && isNarrowFloat(running.dtype) ? c.fromMemory(run[0], running.dtype) : run[0];
 }
 
 Emitter::Carried Emitter::advance(const Expr &running, Carried &run, Carried element) {

@@ -136,7 +136,7 @@ EmittedSimtKernel SimtKernel::emitBody(StringRef name, SimtArguments arguments) 
   const bool narrow = isNarrow(simt.units);
   Type number = narrow ? i32 : i64;
   Value block = arguments.block;
-  if (role == Role::Parts) {
+  if (hasPart()) {
     Value size = c.resizeInt(positive(simt.blocks()), i32, true);
     part = c.resizeInt(c.two<arith::DivUIOp>(block, size), i64, false);
     block = c.two<arith::RemUIOp>(block, size);
@@ -151,7 +151,7 @@ EmittedSimtKernel SimtKernel::emitBody(StringRef name, SimtArguments arguments) 
       return product(mine);
     enterUnit(mine);
     mine = c.resizeInt(mine, i64, false);
-    role == Role::Combine ? combineParts(mine) : row(mine);
+    role == Role::Combine && !plan.scan ? combineParts(mine) : row(mine);
   };
   if (simt.team > 1) {
     // Threads of a team that has no unit compute the last one once more, because barriers and exchanges need them all.
@@ -266,7 +266,7 @@ Emitter::Bounds SimtKernel::boundsOf(const ScheduledLoop &loop) {
   Value first = c.i64(0);
   if (simt.peeled)
     first = vectorsBegin, high = vectorsEnd;
-  if (role == Role::Parts) {
+  if (hasPart()) {
     Value size = extent(ceilDiv(loop.extent, Dim(lanes * simt.parts)) * lanes);
     first = c.addI(first, c.mulI(part, size));
     high = c.two<arith::MinSIOp>(high, c.addI(first, size));
@@ -378,8 +378,8 @@ void SimtKernel::keep(int number) {
   active ? onlyIf(active, body) : body();
 }
 
-void SimtKernel::storePass(int number) {
-  Carried carried = startRuns();
+void SimtKernel::storePass(int number, Value unit) {
+  Carried carried = runsBefore(unit);
   if (storesElements(number)) {
     const auto storeStep = [&](Carried &inner) {
       auto body = [&] { storeElements(number, inner); };

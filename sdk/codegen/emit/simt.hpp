@@ -129,7 +129,11 @@ private:
   void setCounters(Value number, llvm::ArrayRef<Digit> innermostFirst);
   void enterUnit(Value unit);
   void row(Value unit);
-  void scanRow();
+  void scanRow(Value unit);
+  void scanPart(Value unit);
+  Carried runsBefore(Value unit);
+  void storeTotals(const Carried &totals, Value unit);
+  bool hasPart() const { return role == Role::Parts || (role == Role::Combine && plan.scan); }
   Carried advance(const Expr &running, Carried &run, Carried element) override;
   void peel();
   Copy copyOf(unsigned number);
@@ -158,7 +162,7 @@ private:
   void reducePass(llvm::ArrayRef<const Reduction *> all, int pass, Value unit);
   size_t valuesOf(const Reduction &reduction) const;
   void setResult(const Reduction &reduction, const Carried &total);
-  void storePass(int pass);
+  void storePass(int pass, Value unit);
   void keep(int pass);
   using Reductions = llvm::ArrayRef<const Reduction *>; // whose results lie one behind the other
   Carried combineTeam(Reductions all, Carried parts);

@@ -165,7 +165,7 @@ void SimtKernel::combineParts(Value unit) {
     at += like.size();
   }
   currentPass = plan.passes - 1;
-  storePass(currentPass);
+  storePass(currentPass, unit);
 }
 
 // Partial results first, first + 1, ... : neighbours first, which loses fewer digits than one after the other.

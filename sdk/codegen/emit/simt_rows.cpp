@@ -11,7 +11,9 @@ void SimtKernel::row(Value unit) {
   if (plan.isPut())
     return putRow();
   if (simt.scans)
-    return scanRow();
+    return scanRow(unit);
+  if (plan.scan && role == Role::Parts)
+    return scanPart(unit);
   if (simt.peeled)
     peel();
   for (unsigned i = 0; i < simt.copies; ++i)
@@ -37,8 +39,8 @@ void SimtKernel::row(Value unit) {
   for (int number = 0; number < plan.passes; ++number) {
     currentPass = number;
     if (number + 1 == plan.passes) {
-      if (role == Role::Whole)
-        storePass(number);
+      if (role == Role::Whole || plan.scan)
+        storePass(number, unit);
     } else {
       SmallVector<const Reduction *> all;
       for (const Reduction &reduction : plan.reductions)

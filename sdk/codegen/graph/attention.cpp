@@ -13,7 +13,8 @@ std::string AttentionCode::name() const {
   return std::string("attention ") + dtypeName(dtype) + " " + std::to_string(depth) + " " + std::to_string(width) +
          (causal ? " causal" : "") + masks[static_cast<size_t>(mask)] + " " +
          (split == Split::Keys ? "keys by " + std::to_string(subgroups) : std::to_string(blockQueries())) +
-         (cluster > 1 ? " x " + std::to_string(cluster) : "") + (readsAhead ? "" : " unbuffered");
+         (cluster > 1 ? " x " + std::to_string(cluster) : "") + (smallTiles ? " small" : "") +
+         (readsAhead ? "" : " unbuffered");
 }
 
 // ---- Which nodes
@@ -72,6 +73,9 @@ AttentionCall attentionCall(const MortiseNode &node, std::span<const View> opera
   if (!most(call.q.dims[2], AttentionCode::tileRows - 1) && !most(call.blocks(), wantedBlocks - 1))
     code.split = AttentionCode::Split::Queries;
   code.subgroups = code.mostSubgroups();
+  // A tile is one long chain of instructions. Where there are subgroups for all keys, each has a short one.
+  code.smallTiles = code.split == AttentionCode::Split::Keys && code.tileKeys() > 32 &&
+                    most(call.k.dims[2], int64_t(target.cluster) * code.subgroups * 32);
   const auto isTooMany = [&] {
     if (code.split == AttentionCode::Split::Keys)
       return most(call.k.dims[2], int64_t(code.subgroups) / 2 * code.tileKeys());

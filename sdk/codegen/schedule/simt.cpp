@@ -27,6 +27,9 @@ static constexpr unsigned leastRowThreads = 8; // that share a row: 128 bytes si
 static constexpr unsigned columnThreads = 256; // likewise
 static constexpr unsigned scanThreads = 256;   // of a block
 static constexpr unsigned scanSteps = 4;       // of a row, for each thread, before more threads share it
+static constexpr unsigned scanPartSteps = 8;   // of a part, for each thread, at least
+static constexpr unsigned mostScanParts = 128;
+static constexpr int64_t mostRunValues = 2; // that a running op carries
 static constexpr unsigned mostParts = 512;
 static constexpr double mostRounds = 4;           // of blocks, where units have parts
 static constexpr double worthPart = 0.01;         // of the device's time that more parts have to save
@@ -441,15 +444,27 @@ SimtSchedule combineSchedule(const SimtSchedule &schedule, const SimtTarget &tar
   return combine;
 }
 
-// A team shares the row of a running op, and combines what its threads have at each step.
+// A team shares the row of a running op, and combines what its threads have at each step. Where that leaves threads
+// without work, as columns do, whose threads have one each, units have parts: what each comes to is found first.
 static void scheduleScan(const LoopPlan &plan, const SimtTarget &target, SimtSchedule &schedule) {
-  const double steps = plan.reducesInnermost() ? plan.typical(schedule.loops.back().extent) : 0;
-  if (steps < target.subgroup)
+  const auto along = std::ranges::find_if(schedule.loops, &ScheduledLoop::reduced);
+  if (along == schedule.loops.end())
     return;
-  schedule.split = static_cast<int>(schedule.loops.size()) - 1;
-  schedule.team = std::max(target.subgroup, powerOf2(steps / scanSteps, scanThreads));
-  schedule.teams = scanThreads / schedule.team;
-  schedule.scans = true;
+  const double steps = plan.typical(along->extent);
+  if (plan.reducesInnermost() && steps >= target.subgroup) {
+    schedule.team = std::max(target.subgroup, powerOf2(steps / scanSteps, scanThreads));
+    schedule.teams = scanThreads / schedule.team;
+    schedule.scans = true;
+  }
+  // What one running op comes to must not depend on what another one has come to before.
+  const double most = std::min<double>(mostScanParts, steps / (schedule.team * scanPartSteps));
+  const double parts = std::min(most, target.deviceThreads / 2.0 / (plan.typical(schedule.units) * schedule.team));
+  if (plan.runs.size() == 1 && parts >= 2) {
+    schedule.parts = static_cast<unsigned>(parts);
+    schedule.scratchBytes = schedule.units * (8 * mostRunValues * int64_t(schedule.parts));
+  }
+  if (schedule.scans || schedule.parts > 1)
+    schedule.split = static_cast<int>(along - schedule.loops.begin());
 }
 
 static SimtSchedule chooseSchedule(const LoopPlan &plan, const SimtTarget &target) {

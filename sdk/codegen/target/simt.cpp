@@ -76,9 +76,10 @@ SimtCode emitKernels(std::span<const ScheduledPlan> plans, const SimtTarget &tar
       emitElements(SimtKernel::Role::Write, "_write", plan.sortedRows() * plan.sortedCount());
     }
   } else {
-    const SimtSchedule combine = combineSchedule(schedule, target);
+    const SimtSchedule combine = plan.scan ? schedule : combineSchedule(schedule, target);
     emit(schedule, SimtKernel::Role::Parts, entry, schedule.blocks() * schedule.parts);
-    emit(combine, SimtKernel::Role::Combine, entry + "_combine", combine.blocks());
+    emit(combine, SimtKernel::Role::Combine, entry + "_combine",
+         plan.scan ? schedule.blocks() * schedule.parts : combine.blocks());
   }
   return result;
 }

@@ -55,7 +55,7 @@ TEST(Bundle, ProductsOfOneFactor) {
     for (const int64_t rows : {1, 3}) {
       TestGraph b;
       V x = b.input(dtype, {rows, 640}), q = b.input(dtype, {50, 640}), k = b.input(dtype, {8, 640}),
-        v = b.input(dtype, {2, 640});
+        v = b.input(dtype, {10, 640});
       for (V weights : {q, k, v})
         b.output(unary(b, "relu", linear(b, x, weights)));
       const std::vector<Group> groups = groupsOf(b.view());
@@ -63,6 +63,7 @@ TEST(Bundle, ProductsOfOneFactor) {
       const auto threads = (*compiler)->sharableThreads(b.view(), groups);
       ASSERT_TRUE(threads);
       EXPECT_EQ(threads->at(0), threads->at(1));
+      EXPECT_EQ(threads->at(0), threads->at(2));
       checkBundle(b, 3, std::vector{x, q, k, v}, roundings);
     }
 }

@@ -60,6 +60,14 @@ inline void extreme(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
   b.output(b.op("cummax", {x}, dtype, {rows, length}, {{"axis", 1}}));
   b.output(b.positions());
 }
+inline void logarithm(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V x = b.input(dtype, {rows, length});
+  b.output(b.op("cumlogsumexp", {x}, dtype, {rows, length}, {{"axis", 1}}));
+}
+inline void search(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
+  V sequence = b.input(dtype, {length}), x = b.input(dtype, {rows});
+  b.output(b.op("searchsorted", {sequence, x}, MORTISE_I64, {rows}, {{"right", false}}));
+}
 inline void sorted(TestGraph &b, int32_t dtype, int64_t rows, int64_t length) {
   V x = b.input(dtype, {rows, length});
   b.output(b.op("sort", {x}, dtype, {rows, length}, {{"axis", 1}, {"descending", false}, {"stable", true}}));
@@ -122,6 +130,8 @@ inline const std::vector<Family> families = {
     {"long rows", softmax, {MORTISE_F32, MORTISE_BF16}, {{3, 24000}}},
     {"scan", scan},
     {"extreme", extreme},
+    {"logarithm", logarithm, {MORTISE_F32, MORTISE_F64}},
+    {"search", search},
     {"sorted", sorted, {MORTISE_F32, MORTISE_BF16, MORTISE_I64}},
     {"scatter", scatter, floats, {{500, 37}, {5000, 37}}},
     {"random", random, {MORTISE_I64, MORTISE_I16}},

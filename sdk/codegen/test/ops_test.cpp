@@ -441,7 +441,7 @@ TEST(Ops, Searchsorted) {
 
 // Along rows that threads share, whole and in part, and along columns.
 TEST(Ops, RunningLogarithmsAndExtremes) {
-  for (const Dims &dims : {Dims{3, 20, 35}, Dims{2, 700}, Dims{1000}, Dims{4, 1}})
+  for (const Dims &dims : {Dims{3, 20, 35}, Dims{2, 700}, Dims{9000}, Dims{600, 3}, Dims{4, 1}})
     for (const int32_t dtype : everything)
       for (int64_t axis = 0; axis < static_cast<int64_t>(dims.size()); ++axis)
         for (const Fill how : {Fill::Plain, Fill::Hostile, Fill::Small})
@@ -464,13 +464,14 @@ TEST(Ops, RunningLogarithmsAndExtremes) {
 
 TEST(Ops, RunningSumsOfLongRows) {
   for (const int32_t dtype : {MORTISE_F32, MORTISE_BF16, MORTISE_I64})
-    for (const int64_t length : {31, 32, 256, 1024, 5000}) {
-      const Dims dims{3, length};
+    for (const auto &[length, axis] : {std::pair{31, 1}, {32, 1}, {256, 1}, {1024, 1}, {30000, 1}, {2000, 0}}) {
+      const Dims dims = axis ? Dims{3, length} : Dims{length, 3};
       TestGraph b;
       V x = b.input(dtype, dims), y = b.input(dtype, dims);
-      V sum = b.op("cumsum", {b.op("mul", {x, y}, dtype, dims)}, dtype, dims, {{"axis", 1}});
-      b.output(b.op("sub", {b.op("cumsum", {sum}, dtype, dims, {{"axis", 1}}), y}, dtype, dims));
+      V sum = b.op("cumsum", {b.op("mul", {x, y}, dtype, dims)}, dtype, dims, {{"axis", axis}});
+      b.output(b.op("sub", {b.op("cumsum", {sum}, dtype, dims, {{"axis", axis}}), y}, dtype, dims));
       b.output(sum);
+      b.output(b.op("cumsum", {y}, dtype, dims, {{"axis", axis}}));
       Oracle oracle(b);
       for (V each : {x, y})
         oracle.fill(each, Fill::Small);

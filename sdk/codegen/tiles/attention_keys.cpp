@@ -49,9 +49,7 @@ private:
   // Both k and v are read ahead of a look at the next tile's mask, where there are registers for that.
   bool isWholeAhead() const { return shape.tiles == passTiles; }
   int64_t keysTogether() const { return int64_t(code.cluster) * code.subgroups * keysAtOnce; } // that all have at once
-  size_t ofKeys() const { return size_t(keyTiles) * shape.depthSteps * 2; }                    // words of a tile
-  Values readIf(Value condition, Value first);
-  Values tile(Value first, State state, ValueRange words);
+  State tile(Value first, State state);
 
   struct Found { // arrays in the block's memory: per row, as Total has it, and sums of weighted values
     Value largest, weights, see, sums;
@@ -217,8 +215,6 @@ AttentionKernel::State SplitKeys::allTiles(State state) {
     state.ahead = choose(
         c.compareI(I::sgt, keys, number(0)), b.getI32Type(), [&] { return Values{seenOf(first)}; },
         [&] { return Values{number(0)}; });
-  // Of the first tile, whatever its mask says, so that all that the block reads is under way at once.
-  const Values words = readIf(c.compareI(I::slt, first, end()), first);
   onlyIf(c.compareI(I::eq, subgroup, number(0)), [&] {
     for (size_t step = 0; step < all.size(); ++step)
       LLVM::StoreOp::create(
@@ -226,42 +222,32 @@ AttentionKernel::State SplitKeys::allTiles(State state) {
           place(fragments, c.mulI(add(lane, static_cast<int64_t>(step) * machine.subgroup()), number(4))), vectorBytes);
   });
   machine.barrier(c);
-  Values inits = state.list();
-  inits.append(words);
-  const Values last = forEach(first, end(), number(keysTogether()), inits, [&](Value at, ValueRange before) {
-    return tile(at, state.like(before.drop_back(words.size())), before.take_back(words.size()));
-  });
-  return state.like(ValueRange(last).drop_back(words.size()));
+  return state.like(forEach(first, end(), number(keysTogether()), state.list(),
+                            [&](Value at, ValueRange before) { return tile(at, state.like(before)).list(); }));
 }
 
-// The words of a tile, if it has to be read.
-AttentionKernel::Values SplitKeys::readIf(Value condition, Value first) {
-  const SmallVector<Type> types(ofKeys() + (isWholeAhead() ? size_t(keySteps) * 2 * shape.tiles : 0), b.getI32Type());
+// While k and v are on their way, the next tile's mask is read.
+AttentionKernel::State SplitKeys::tile(Value first, State state) {
+  const bool hides = code.mask == AttentionCode::Mask::Hides;
+  Value seen = hides ? state.ahead[0] : Value(), is = isSeen(seen);
+  const size_t ofKeys = size_t(keyTiles) * shape.depthSteps * 2;
   const auto readAll = [&] {
     Values words = readKeys(first);
     if (isWholeAhead())
       words.append(readValues(first, false));
     return words;
   };
-  return choose(condition, types, readAll, [&] { return Values(types.size(), number(0)); });
-}
-
-// The state behind a tile, and the words of the next one, if it has to be read. Its mask is read while this one is
-// computed.
-AttentionKernel::Values SplitKeys::tile(Value first, State state, ValueRange words) {
-  const bool hides = code.mask == AttentionCode::Mask::Hides;
-  Value seen = hides ? state.ahead[0] : Value(), is = isSeen(seen), next = add(first, keysTogether());
-  Value wanted = c.compareI(I::slt, next, end());
-  if (hides)
-    state.ahead[0] = seenOf(next); // behind the end of no effect
-  keysOfTile = words.take_front(ofKeys());
-  valuesOfTile = words.drop_front(ofKeys());
-  state = attendIf(is, first, seen, state);
-  if (hides)
-    wanted = c.andI(wanted, isSeen(state.ahead[0]));
-  Values all = state.list();
-  all.append(readIf(wanted, next));
-  return all;
+  Values words;
+  if (hides) {
+    const SmallVector<Type> types(ofKeys + (isWholeAhead() ? size_t(keySteps) * 2 * shape.tiles : 0), b.getI32Type());
+    words = choose(is, types, readAll, [&] { return Values(types.size(), number(0)); });
+    state.ahead[0] = seenOf(add(first, keysTogether())); // behind the end of no effect
+  } else {
+    words = readAll();
+  }
+  keysOfTile.assign(words.begin(), words.begin() + static_cast<ptrdiff_t>(ofKeys));
+  valuesOfTile.assign(words.begin() + static_cast<ptrdiff_t>(ofKeys), words.end());
+  return attendIf(is, first, seen, state);
 }
 
 // What has been found of some keys is scaled to the largest score of all, and added in the order of the keys' first

@@ -4,6 +4,9 @@
 // differs by one bit: it has what all those of the other half come to (Hillis and Steele's scan, Data parallel
 // algorithms, 1986, over a butterfly). Subgroups meet in the block's memory. What the whole team has is carried to the
 // next step, so that the order of combinations depends on the length only.
+//
+// A unit may have parts, one behind the other (SimtSchedule::parts). One kernel finds what each comes to, and another
+// one goes through each part from what those before it come to.
 #include "emit/simt.hpp"
 
 namespace mortise::codegen {
@@ -11,27 +14,71 @@ namespace mortise::codegen {
 using namespace mlir;
 using I = arith::CmpIPredicate;
 
-void SimtKernel::scanRow() {
+void SimtKernel::scanRow(Value unit) {
   const ScheduledLoop &along = simt.loops.back();
   if (along.extent == 0)
     return;
-  Value length = extent(along.extent), last = c.subI(length, c.i64(1));
-  loop(c.i64(0), length, simt.team, startRuns(), along.members, [&](Value first, ValueRange carried) {
-    Value position = c.addI(first, c.resizeInt(member, b.getI64Type(), false));
-    isInRow = c.compareI(I::sle, position, last);
-    setCounter(along, c.two<arith::MinSIOp>(position, last)); // all threads take part in exchanges
-    setRuns(Carried(carried.begin(), carried.end()));
-    SmallVector<Value> values;
-    for (const Root &root : plan.roots)
-      values.push_back(value(root.expr, root.at, 0));
-    Carried next = takeRuns();
-    onlyIf(isInRow, [&] {
-      for (size_t i = 0; i < values.size(); ++i)
-        store(values[i], outputs[i], plan.dag.exprs[plan.roots[i].expr].dtype, plan.roots[i].address, Value());
-    });
-    return next;
-  });
+  Value low = c.i64(0), high = extent(along.extent);
+  if (hasPart()) {
+    Value size = extent(ceilDiv(along.extent, Dim(simt.parts)));
+    low = c.mulI(part, size), high = c.two<arith::MinSIOp>(high, c.addI(low, size));
+  }
+  Value last = c.two<arith::MaxSIOp>(c.subI(high, c.i64(1)), c.i64(0));
+  const Carried totals =
+      loop(low, high, simt.team, runsBefore(unit), along.members, [&](Value first, ValueRange before) {
+        Value position = c.addI(first, c.resizeInt(member, b.getI64Type(), false));
+        isInRow = c.compareI(I::slt, position, high);
+        setCounter(along, c.two<arith::MinSIOp>(position, last)); // all threads take part in exchanges
+        setRuns(Carried(before.begin(), before.end()));
+        SmallVector<Value> values;
+        for (const Root &root : plan.roots)
+          if (role != Role::Parts)
+            values.push_back(value(root.expr, root.at, 0));
+        Carried next = takeRuns();
+        if (role != Role::Parts)
+          onlyIf(isInRow, [&] {
+            for (size_t i = 0; i < values.size(); ++i)
+              store(values[i], outputs[i], plan.dag.exprs[plan.roots[i].expr].dtype, plan.roots[i].address, Value());
+          });
+        return next;
+      });
   isInRow = Value();
+  if (role == Role::Parts)
+    onlyIf(c.compareI(I::eq, member, c.integer(b.getI32Type(), 0)), [&] { storeTotals(totals, unit); });
+}
+
+// What the elements of a part come to, which a thread goes through alone.
+void SimtKernel::scanPart(Value unit) {
+  Carried totals = startRuns();
+  serial(0, totals, [&](Carried &run) {
+    setRuns(run);
+    run = takeRuns();
+  });
+  storeTotals(totals, unit);
+}
+
+void SimtKernel::storeTotals(const Carried &totals, Value unit) {
+  for (const auto &[i, total] : llvm::enumerate(totals)) {
+    Value stored = inScratch(total);
+    LLVM::StoreOp::create(b, c.loc, stored, partPlace(i, stored.getType(), part, unit));
+  }
+}
+
+// What the parts in front come to.
+Emitter::Carried SimtKernel::runsBefore(Value unit) {
+  const Carried start = startRuns();
+  if (start.empty() || role != Role::Combine)
+    return start;
+  const Expr &running = plan.dag.exprs[plan.runs[0].first];
+  return loop(c.i64(0), part, 1, start, 0, [&](Value number, ValueRange before) {
+    Carried total;
+    for (const auto &[i, like] : llvm::enumerate(start)) {
+      const Type type = inScratchType(like.getType());
+      Value stored = LLVM::LoadOp::create(b, c.loc, type, partPlace(i, type, number, unit));
+      total.push_back(like.getType() == type ? stored : c.compareI(I::ne, stored, c.integer(type, 0)));
+    }
+    return combineRuns(running, Carried(before.begin(), before.end()), total);
+  });
 }
 
 Emitter::Carried SimtKernel::advance(const Expr &running, Carried &run, Carried element) {

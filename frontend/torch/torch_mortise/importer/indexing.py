@@ -105,20 +105,7 @@ def count_below(e, boundaries, values, right, sorter=None):
     if dtype == I1:
         dtype = dtypes.I32
     boundaries, values = e.convert(boundaries, dtype), e.convert(values, dtype)
-    n = boundaries.shape[-1]
-    shape = values.shape + (n,)
-    lead = boundaries.rank - 1
-    edges = e.broadcast(boundaries, shape, tuple(range(lead)) + (len(shape) - 1,))
-    values = e.broadcast(values, shape, tuple(range(len(shape) - 1)))
-    # counts as a binary search for the first edge that is not below would: NaN is placed after every edge
-    beyond = e.compare(edges, values, "gt" if right else "ge")
-    below = e.op("not", beyond)
-    if dtypes.is_float(dtype):
-        nan = e.compare(edges, edges, "ne")
-        below = e.op("and", below, e.op("or", e.op("not", nan), e.compare(values, values, "ne")))
-        if not right:
-            below = e.op("and", below, e.op("not", e.op("and", nan, e.compare(values, values, "ne"))))
-    return e.op("reduce_sum", e.convert(below, I64), axes=(len(shape) - 1,))
+    return e.op("searchsorted", boundaries, values, right=right)
 
 
 @handles(aten.searchsorted.Tensor)

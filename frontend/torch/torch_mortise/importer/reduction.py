@@ -227,23 +227,7 @@ def dist(e, x, y, order=2):
 
 @handles(aten.logcumsumexp.default)
 def logcumsumexp(e, x, axis):
-    """Computes each element from its own prefix, after subtracting the prefix's largest element."""
-    if x.rank == 0 or x.elements == 0:
-        return x
-    axis, dtype, rank = axis_of(axis, x.rank), x.dtype, x.rank
-    order = [i for i in range(rank) if i != axis] + [axis]
-    x = e.transpose(e.convert(x, F32 if is_narrow_float(dtype) else dtype), order)
-    shape = x.shape + (x.shape[-1],)
-    prefix = e.broadcast(x, shape, tuple(range(rank - 1)) + (rank,))
-    inside = e.compare(e.iota(shape, dtypes.I64, rank), e.iota(shape, dtypes.I64, rank - 1), "le")
-    prefix = e.select(inside, prefix, e.constant(-math.inf, x.dtype, shape))
-    largest = e.op("reduce_max", prefix, axes=(rank,))
-    bounded = e.op("abs", largest)  # an infinite largest element must not give NaN
-    infinite = e.compare(bounded, e.constant(math.inf, x.dtype, x.shape), "eq")
-    shift = e.select(infinite, e.constant(0.0, x.dtype, x.shape), largest)
-    terms = e.op("exp", e.op("sub", prefix, e.broadcast(shift, shape, tuple(range(rank)))))
-    result = e.op("add", e.op("log", e.op("reduce_sum", terms, axes=(rank,))), shift)
-    return e.convert(e.transpose(result, [order.index(i) for i in range(rank)]), dtype)
+    return x if x.rank == 0 or x.elements == 0 else e.op("cumlogsumexp", x, axis=axis_of(axis, x.rank))
 
 
 # ---- runs of elements ----------------------------------------------------------------------------

@@ -29,8 +29,11 @@ struct AttentionCode {
   // Split::Keys: blocks that share out the keys of the same rows, 1, 2, 4 .. SimtTarget::cluster. Several only where
   // each has mostSubgroups.
   unsigned cluster = 1;
+  bool smallTiles = false; // Split::Keys: 32 keys at once, not 64, as vectors of more than 64 elements have them anyway
   auto operator<=>(const AttentionCode &) const = default;
-  unsigned tileKeys() const { return split == Split::Keys && std::max(depth, width) > 64 ? 32 : 64; } // at once
+  unsigned tileKeys() const { // at once
+    return split == Split::Keys && (smallTiles || std::max(depth, width) > 64) ? 32 : 64;
+  }
   unsigned mostSubgroups() const { return split == Split::Keys ? 8 : 4; }
   unsigned blockQueries() const { return tileRows * subgroups; } // Split::Queries
   std::string name() const;                                      // that of no other code
