@@ -141,7 +141,7 @@ TEST(FewQueries, SymbolsAreNumbersOfTheLaunch) {
   const AttentionCall call =
       attentionCall(*graph.nodes[0], views, denseView(*y), std::vector<int64_t>{1, 1000}, Emulator::shared().target());
   EXPECT_EQ(call.code.split, Split::Keys);
-  EXPECT_EQ(call.code.cluster, 2U);
+  EXPECT_EQ(call.code.cluster, 4U);
   for (const auto &[most, keys, blocks] : {std::tuple<int64_t, int64_t, int64_t>{1, 1000, 4},
                                            {8, 70, 4},
                                            {9, 513, 8},
@@ -149,7 +149,7 @@ TEST(FewQueries, SymbolsAreNumbersOfTheLaunch) {
                                            {3, 0, 4},
                                            {0, 9, 0}}) {
     const std::vector<int64_t> symbols{most, keys};
-    EXPECT_EQ(*call.blocks().evaluate(symbols), 2 * blocks);
+    EXPECT_EQ(*call.blocks().evaluate(symbols), 4 * blocks);
     Form form{.batch = 2, .heads = 4, .groups = 2, .queries = most, .keys = keys, .dtype = MORTISE_F16};
     form.scale = call.scale, form.split = Split::Keys;
     std::vector<std::vector<std::byte>> memory;

@@ -390,7 +390,7 @@ TEST(Attention, WhatTheCodeDependsOn) {
   EXPECT_EQ(codeOf({.batch = 1, .heads = 8, .queries = 512}).subgroups, 1U);
   // Or where tiles of queries are fewer than multiprocessors.
   EXPECT_EQ(codeOf({.batch = 1, .heads = 12, .groups = 12, .queries = 128, .keys = 128}).split, Split::Keys);
-  EXPECT_EQ(codeOf({.batch = 1, .heads = 12, .groups = 12, .queries = 128, .keys = 128}).subgroups, 2U);
+  EXPECT_EQ(codeOf({.batch = 1, .heads = 12, .groups = 12, .queries = 128, .keys = 128}).subgroups, 4U);
   EXPECT_EQ(codeOf({.batch = 1, .heads = 12, .groups = 12, .queries = 176}).split, Split::Queries); // 132
   EXPECT_EQ(codeOf({.batch = 1, .heads = 12, .queries = 512}).subgroups, 2U);
   EXPECT_EQ(codeOf({.batch = 500, .queries = 16}).subgroups, 1U);
@@ -401,17 +401,21 @@ TEST(Attention, WhatTheCodeDependsOn) {
     EXPECT_EQ(few.split, Split::Keys);
     EXPECT_EQ(few.subgroups, 8U);
     EXPECT_NE(few.name(), code.name());
-    EXPECT_EQ(few.cluster, 2U);
-    EXPECT_EQ(codeOf({.heads = 32, .groups = 8, .queries = 1, .keys = 512}, symbolic).cluster, 1U);
+    EXPECT_EQ(few.cluster, 4U);
+    EXPECT_EQ(codeOf({.heads = 32, .groups = 8, .queries = 1, .keys = 256}, symbolic).cluster, 1U);
     EXPECT_EQ(codeOf({.heads = 32, .groups = 8, .queries = 1, .keys = 4000}, symbolic).cluster, 8U);
+    // Tiles are small while there are subgroups for all keys.
+    EXPECT_EQ(few.tileKeys(), 32U);
+    EXPECT_EQ(codeOf({.heads = 32, .groups = 8, .queries = 1, .keys = 2048}, symbolic).tileKeys(), 32U);
+    EXPECT_EQ(codeOf({.heads = 32, .groups = 8, .queries = 1, .keys = 2049}, symbolic).tileKeys(), 64U);
     EXPECT_EQ(codeOf({.batch = 8, .heads = 32, .groups = 8, .queries = 1, .keys = 4000}, symbolic).cluster, 2U);
     AttentionCode alone = few; // blocks are many
     alone.cluster = 1;
     EXPECT_EQ(alone, codeOf({.batch = 64, .heads = 3, .queries = 15, .keys = 449}, symbolic));
   }
-  EXPECT_EQ(codeOf({.queries = 1, .keys = 64}).subgroups, 1U);
-  EXPECT_EQ(codeOf({.queries = 1, .keys = 65}).subgroups, 2U);
-  EXPECT_EQ(codeOf({.queries = 1, .keys = 256}).subgroups, 4U);
+  EXPECT_EQ(codeOf({.queries = 1, .keys = 32}).subgroups, 1U);
+  EXPECT_EQ(codeOf({.queries = 1, .keys = 33}).subgroups, 2U);
+  EXPECT_EQ(codeOf({.queries = 1, .keys = 128}).subgroups, 4U);
   for (const Form &other :
        {Form{.batch = 64, .queries = 512, .depth = 24}, Form{.batch = 64, .queries = 512, .width = 24},
         Form{.batch = 64, .queries = 512, .dtype = MORTISE_F16}, Form{.batch = 64, .queries = 512, .causal = true}})
@@ -432,7 +436,7 @@ TEST(Attention, SymbolsAreNumbersOfTheLaunch) {
   const std::vector<int64_t> symbols{100};
   const AttentionCall call = attentionCall(*graph.nodes[0], views, denseView(*y), symbols, Emulator::shared().target());
   EXPECT_EQ(call.code.split, Split::Keys); // tiles are few
-  EXPECT_EQ(call.code.subgroups, 2U);
+  EXPECT_EQ(call.code.subgroups, 4U);
   EXPECT_EQ(*call.blocks().evaluate(symbols), 2 * 2 * 13);
   std::vector<int64_t> numbers;
   for (const Dim &number : call.numbers())
