@@ -18,7 +18,7 @@ import measure
 import torch
 import torch_mortise
 import verdict
-from figures import cuda_peers, gpu_mixed, gpu_networks, gpu_robust, rocm_assemble, rocm_stand_in, simt_targets, vulkan_speed
+from figures import cuda_ordered, cuda_peers, gpu_mixed, gpu_networks, gpu_robust, rocm_assemble, rocm_stand_in, simt_targets, vulkan_speed
 
 KERNEL = {"kernel": "softmax", "vgprs": 40, "sgprs": 20, "shared": 64, "problem": ""}
 LINE = {"graph": "softmax f32 3x37", "aligned": False, "ms": 2.0, "bytes": 9, "problem": "", "kernels": [KERNEL]}
@@ -330,3 +330,34 @@ def test_cases_on_the_stand_in_pass_and_a_planted_fault_is_red():
 def test_an_unknown_network_is_refused():
     with pytest.raises(ValueError, match="expected gfx942"):
         rocm_stand_in.measure(["alexnet"])
+
+
+ORDERED = ("sort f32 64x4096", "top 8 bf16 8192x64", "cumsum i64 8192x64 along 0", "cummax f32 1024x4096", "logcumsumexp f32 1024x4096",
+           "scatter_add f32 4096x256 8192", "searchsorted f32 4096 100000")
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_ordered_results_are_judged(name):
+    case = cuda_ordered.cases()[name]
+    torch.manual_seed(1)
+    inputs = case.inputs("cpu")
+    found = case.function(*inputs)
+    assert cuda_ordered.wrong(case, found, inputs) == ""
+    results = [found] if torch.is_tensor(found) else list(found)
+    for number, result in enumerate(results):
+        for fault in (torch.zeros_like(result), result.flip(0), result[:-1], result + 1):
+            planted = [*results[:number], fault, *results[number + 1:]]
+            assert cuda_ordered.wrong(case, planted[0] if torch.is_tensor(found) else planted, inputs), name
+        if result.is_floating_point():
+            one = result.clone()
+            one.view(-1)[1] = float("nan")
+            planted = [*results[:number], one, *results[number + 1:]]
+            assert cuda_ordered.wrong(case, planted[0] if torch.is_tensor(found) else planted, inputs), name
+
+
+def test_random_numbers_are_judged_by_their_zeros():
+    case = cuda_ordered.cases()["dropout of gelu bf16 8192x4096"]
+    inputs = case.inputs("cpu")
+    assert cuda_ordered.wrong(case, case.function(*inputs), inputs) == ""
+    assert cuda_ordered.wrong(case, inputs[0], inputs)
+    assert cuda_ordered.wrong(case, torch.zeros_like(inputs[0]), inputs)
