@@ -192,19 +192,22 @@ TEST_F(Lavapipe, ReductionsWithAndWithoutSubgroups) {
 
 // llvmpipe leaves all loops after 65,535 iterations. One thread sums a row in order.
 TEST_F(Lavapipe, LoopsThatTheDriverWouldLeaveAreRefused) {
+  // Sums of sums along columns, which one thread goes through.
   const auto sums = [](int64_t length) {
     Network net;
-    net.output(net.op("cumsum", {net.input(MORTISE_I32, {1, length})}, {integer("axis", 1)}));
+    const ValueId x = net.op("cumsum", {net.input(MORTISE_I32, {length, 2})}, {integer("axis", 0)});
+    net.output(net.op("cumsum", {x}, {integer("axis", 0)}));
     return net.finish();
   };
   constexpr int64_t length = 65000;
   const Region region(device, sums(length));
   Stream stream(device);
-  const MortiseAddress from = stream.put(std::vector<int32_t>(length, 1)), to = stream.allocate(4 * length);
+  const MortiseAddress from = stream.put(std::vector<int32_t>(2 * length, 1)), to = stream.allocate(8 * length);
   ASSERT_TRUE(region.enqueue(stream, {from}, {to}));
-  std::vector<int32_t> expected(length);
-  std::iota(expected.begin(), expected.end(), 1);
-  EXPECT_EQ(stream.take<int32_t>(to, length), expected);
+  std::vector<int32_t> expected;
+  for (int64_t i = 1; i <= length; ++i)
+    expected.insert(expected.end(), 2, static_cast<int32_t>(i * (i + 1) / 2));
+  EXPECT_EQ(stream.take<int32_t>(to, 2 * length), expected);
   try {
     const Region longer(device, sums(66000));
     ADD_FAILURE() << "66,000 iterations were compiled";

@@ -69,13 +69,11 @@ Emitter::Carried Emitter::combineRuns(const Expr &running, Carried x, Carried y)
   case Op::Cumprod:
     return {isReal ? c.mul(x[0], y[0]) : c.mulI(x[0], y[0])};
   case Op::Cumlogsumexp: {
-    Value largest = maximum(x[0], y[0], running.dtype, true);
-    const auto scaled = [&](const Carried &part) { // infinities are as far from themselves as numbers are
-      Value factor = c.exp(c.sub(part[0], largest));
-      Value isLargest = c.compare(P::OEQ, part[0], largest);
-      return c.mul(part[1], c.select(isLargest, c.constant(factor.getType(), 1), factor));
-    };
-    return {largest, c.add(scaled(x), scaled(y))};
+    Value largest = maximum(x[0], y[0], running.dtype, true), isFirst = c.compare(P::OEQ, x[0], largest);
+    Value other = c.select(isFirst, y[0], x[0]), isEqual = c.compare(P::OEQ, other, largest); // infinities, too
+    Value factor = c.exp(c.sub(other, largest));
+    factor = c.select(isEqual, c.constant(factor.getType(), 1), factor);
+    return {largest, c.add(c.select(isFirst, x[1], y[1]), c.mul(c.select(isFirst, y[1], x[1]), factor))};
   }
   default: {
     // The later one of equals, and a NaN before all others.

@@ -116,6 +116,11 @@ EmittedSimtKernel SimtKernel::emitBody(StringRef name, SimtArguments arguments) 
     return {sharedBytes, usesAlignment, overlaps(), writableInputs(/*rows=*/false)};
   }
 
+  if (role == Role::Fold) {
+    foldParts(itemOf(arguments.block));
+    return {sharedBytes, usesAlignment, overlaps(), writableInputs(/*rows=*/false)};
+  }
+
   // The fastest number is the one whose neighbours touch neighbouring memory: the member's where the team shares a row,
   // else the team's.
   Value thread = machine.thread(c);

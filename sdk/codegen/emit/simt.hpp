@@ -84,8 +84,9 @@ struct EmittedSimtKernel {
 class SimtKernel : Emitter {
 public:
   // Whole: all of a unit. Parts, Combine: the two kernels of SimtSchedule::parts, the second with combineSchedule.
-  // Merge, Write, Copy, Apply: those of SimtSchedule::sort behind the first one.
-  enum class Role { Whole, Parts, Combine, Merge, Write, Copy, Apply };
+  // Of running ops, Fold stands between them. Merge, Write, Copy, Apply: those of SimtSchedule::sort behind the first
+  // one.
+  enum class Role { Whole, Parts, Fold, Combine, Merge, Write, Copy, Apply };
 
   // `alignment`: that the addresses of all inputs and outputs have, in bytes; 1: that of their elements. `merges`: that
   // have happened, for the roles of a sort.
@@ -132,7 +133,9 @@ private:
   void scanRow(Value unit);
   void scanPart(Value unit);
   Carried runsBefore(Value unit);
-  void storeTotals(const Carried &totals, Value unit);
+  void foldParts(Value unit);
+  void storeTotals(const Carried &totals, Value number, Value unit);
+  Carried loadTotals(Value number, Value unit);
   bool hasPart() const { return role == Role::Parts || (role == Role::Combine && plan.scan); }
   Carried advance(const Expr &running, Carried &run, Carried element) override;
   void peel();

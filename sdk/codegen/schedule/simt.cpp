@@ -452,7 +452,10 @@ static void scheduleScan(const LoopPlan &plan, const SimtTarget &target, SimtSch
     return;
   const double steps = plan.typical(along->extent);
   if (plan.reducesInnermost() && steps >= target.subgroup) {
-    schedule.team = std::max(target.subgroup, powerOf2(steps / scanSteps, scanThreads));
+    // Each combination of logarithms is code of its own: subgroups do not meet, which would be twice as many.
+    const bool isShort = std::ranges::none_of(
+        plan.runs, [&](const auto &run) { return plan.dag.exprs[run.first].op == Op::Cumlogsumexp; });
+    schedule.team = std::max(target.subgroup, powerOf2(steps / scanSteps, isShort ? scanThreads : target.subgroup));
     schedule.teams = scanThreads / schedule.team;
     schedule.scans = true;
   }

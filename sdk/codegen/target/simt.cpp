@@ -78,6 +78,8 @@ SimtCode emitKernels(std::span<const ScheduledPlan> plans, const SimtTarget &tar
   } else {
     const SimtSchedule combine = plan.scan ? schedule : combineSchedule(schedule, target);
     emit(schedule, SimtKernel::Role::Parts, entry, schedule.blocks() * schedule.parts);
+    if (plan.scan)
+      emit(schedule, SimtKernel::Role::Fold, entry + "_fold", ceilDiv(schedule.units, Dim(schedule.threads())));
     emit(combine, SimtKernel::Role::Combine, entry + "_combine",
          plan.scan ? schedule.blocks() * schedule.parts : combine.blocks());
   }

@@ -44,7 +44,7 @@ void SimtKernel::scanRow(Value unit) {
       });
   isInRow = Value();
   if (role == Role::Parts)
-    onlyIf(c.compareI(I::eq, member, c.integer(b.getI32Type(), 0)), [&] { storeTotals(totals, unit); });
+    onlyIf(c.compareI(I::eq, member, c.integer(b.getI32Type(), 0)), [&] { storeTotals(totals, part, unit); });
 }
 
 // What the elements of a part come to, which a thread goes through alone.
@@ -54,31 +54,40 @@ void SimtKernel::scanPart(Value unit) {
     setRuns(run);
     run = takeRuns();
   });
-  storeTotals(totals, unit);
+  storeTotals(totals, part, unit);
 }
 
-void SimtKernel::storeTotals(const Carried &totals, Value unit) {
+void SimtKernel::storeTotals(const Carried &totals, Value number, Value unit) {
   for (const auto &[i, total] : llvm::enumerate(totals)) {
     Value stored = inScratch(total);
-    LLVM::StoreOp::create(b, c.loc, stored, partPlace(i, stored.getType(), part, unit));
+    LLVM::StoreOp::create(b, c.loc, stored, partPlace(i, stored.getType(), number, unit));
   }
 }
 
-// What the parts in front come to.
-Emitter::Carried SimtKernel::runsBefore(Value unit) {
-  const Carried start = startRuns();
-  if (start.empty() || role != Role::Combine)
-    return start;
+Emitter::Carried SimtKernel::loadTotals(Value number, Value unit) {
+  Carried totals;
+  for (const auto &[i, like] : llvm::enumerate(startRuns())) {
+    const Type type = inScratchType(like.getType());
+    Value stored = LLVM::LoadOp::create(b, c.loc, type, partPlace(i, type, number, unit));
+    totals.push_back(like.getType() == type ? stored : c.compareI(I::ne, stored, c.integer(type, 0)));
+  }
+  return totals;
+}
+
+// In place of what each part of a unit comes to, what those before it come to.
+void SimtKernel::foldParts(Value unit) {
   const Expr &running = plan.dag.exprs[plan.runs[0].first];
-  return loop(c.i64(0), part, 1, start, 0, [&](Value number, ValueRange before) {
-    Carried total;
-    for (const auto &[i, like] : llvm::enumerate(start)) {
-      const Type type = inScratchType(like.getType());
-      Value stored = LLVM::LoadOp::create(b, c.loc, type, partPlace(i, type, number, unit));
-      total.push_back(like.getType() == type ? stored : c.compareI(I::ne, stored, c.integer(type, 0)));
-    }
-    return combineRuns(running, Carried(before.begin(), before.end()), total);
+  onlyIf(c.compareI(I::ult, unit, extent(simt.units)), [&] {
+    loop(c.i64(0), c.i64(simt.parts), 1, startRuns(), 0, [&](Value number, ValueRange carried) {
+      const Carried before(carried.begin(), carried.end()), total = loadTotals(number, unit);
+      storeTotals(before, number, unit);
+      return combineRuns(running, before, total);
+    });
   });
+}
+
+Emitter::Carried SimtKernel::runsBefore(Value unit) {
+  return plan.scan && role == Role::Combine ? loadTotals(part, unit) : startRuns();
 }
 
 Emitter::Carried SimtKernel::advance(const Expr &running, Carried &run, Carried element) {

@@ -37,7 +37,8 @@ void SimtKernel::sort(Value block) {
 // The number of a thread among those of all blocks, i64.
 Value SimtKernel::itemOf(Value block) {
   const Type i64 = b.getI64Type();
-  return c.addI(c.mulI(c.resizeInt(block, i64, false), c.i64(threads)), c.resizeInt(machine.thread(c), i64, false));
+  return c.addI(c.mulI(c.resizeInt(block, i64, false), c.i64(simt.threads())),
+                c.resizeInt(machine.thread(c), i64, false));
 }
 
 // Sets the counters of a row, or of an update's element, and of a place in the row, or of the update, for what the body
