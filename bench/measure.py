@@ -14,6 +14,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -236,14 +237,31 @@ def machine() -> dict:
         if line.startswith("model name"):
             cpu = line.split(":", 1)[1].strip()
             break
-    def git(*arguments: str) -> str:
-        return subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False).stdout.strip()
-
-    # A run writes results and the table that quotes them, so changes of these do not mean that its sources differ.
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/results", ":!README.md")
     return {"cpu": cpu, "vectors": torch.backends.cpu.get_cpu_capability(), "cores": os.cpu_count(),
-            "threads": torch.get_num_threads(), "system": platform.platform(), "torch": torch.__version__,
-            "commit": git("rev-parse", "--short=12", "HEAD"), "clean": not changed}
+            "threads": torch.get_num_threads(), "system": platform.platform(), "torch": torch.__version__} | sources(ROOT)
+
+
+# A run writes results and the table that quotes them, so changes of these do not mean that its sources differ.
+WRITTEN = ("bench/results", "README.md")
+
+
+def sources(root: Path) -> dict:
+    """The commit that a run is of, and whether its sources are those of that commit. Where a bundle of `./dev gpu-bundle` has been
+    unpacked, the bundle's commit: the repository there may be older than the files that came with it."""
+    def git(*arguments: str, **environment: str) -> str:
+        return subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False,
+                              env=os.environ | environment).stdout.strip()
+
+    bundle = root / ".gpu" / "commit"
+    if not bundle.exists() or not (root / ".gpu" / "unpacked").exists():
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", *(f":!{path}" for path in WRITTEN))
+        return {"commit": git("rev-parse", "--short=12", "HEAD"), "clean": not changed}
+    commit, tree = bundle.read_text().split()
+    with tempfile.TemporaryDirectory() as folder:
+        index = f"{folder}/index"
+        git("add", "--all", GIT_INDEX_FILE=index)
+        git("rm", "-rqf", "--cached", "--ignore-unmatch", *WRITTEN, GIT_INDEX_FILE=index)
+        return {"commit": commit, "clean": git("write-tree", GIT_INDEX_FILE=index) == tree}
 
 
 def in_fresh_process(code: str, *arguments: str, env: dict | None = None) -> dict:

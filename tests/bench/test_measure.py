@@ -3,13 +3,16 @@
 
 import math
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+import measure
 from measure import ERROR_LIMIT, Agreement, compare
 from verdict import printable, problems
 
@@ -152,3 +155,39 @@ def test_what_is_no_pass_is_red(result, why):
 
 def test_printable_has_no_numbers_that_json_lacks():
     assert printable({"a": [1.0, math.nan, {"b": math.inf}], "c": "text"}) == {"a": [1.0, None, {"b": None}], "c": "text"}
+
+
+def test_a_bundle_names_its_commit(tmp_path):
+    def git(folder, *arguments):
+        return subprocess.run(["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b", *arguments], check=True,
+                              capture_output=True, text=True).stdout.strip()
+
+    def bundled(folder):
+        command = ["bash", "-c", f"source {ROOT}/tools/dev/gpu.sh && bundle_commit"]
+        return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+
+    here, there = tmp_path / "here", tmp_path / "there"
+    (here / "bench/results").mkdir(parents=True)
+    for name, text in (("kernel.cpp", "old"), ("README.md", "page"), ("bench/results/kept.json", "1"), (".gitignore", "/.gpu/\n")):
+        (here / name).write_text(text)
+    git(here, "init", "-q")
+    git(here, "add", "-A")
+    git(here, "commit", "-qm", "first")
+    git(tmp_path, "clone", "-q", str(here), str(there))
+    (here / "kernel.cpp").write_text("new")
+    git(here, "commit", "-qam", "second")
+    commit = git(here, "rev-parse", "--short=12", "HEAD")
+    assert measure.sources(here) == {"commit": commit, "clean": True}
+    made = bundled(here)
+    (there / ".gpu").mkdir()
+    (there / ".gpu/commit").write_text(made)
+    (there / ".gpu/unpacked").write_text("")
+    assert measure.sources(there) == {"commit": commit, "clean": False}  # its files are older
+    (there / "kernel.cpp").write_text("new")
+    (there / "bench/results/kept.json").write_text("2")
+    assert measure.sources(there) == {"commit": commit, "clean": True}
+    (there / "kernel.cpp").write_text("newer")
+    assert measure.sources(there) == {"commit": commit, "clean": False}
+    (here / "kernel.cpp").write_text("newer")
+    made = bundled(here)
+    assert made.split() == [commit, "changed"]

@@ -8,6 +8,20 @@ strip_plugin() {
   cmake "-DMANIFEST=$manifest" "-DLIBRARY=$1" "-DOUTPUT=$manifest" -P sdk/cmake/PluginManifest.cmake
 }
 
+# The commit that the bundle is of, and the tree of its sources without what runs of figures write (measure.sources); "changed" in place of
+# that tree where files differ from the commit.
+bundle_commit() {
+  local index tree=changed
+  if [ -z "$(git status --porcelain -- . ':!bench/results' ':!README.md')" ]; then
+    index=$(mktemp -u)
+    GIT_INDEX_FILE=$index git read-tree HEAD
+    GIT_INDEX_FILE=$index git rm -rqf --cached --ignore-unmatch bench/results README.md
+    tree=$(GIT_INDEX_FILE=$index git write-tree)
+    rm -f "$index"
+  fi
+  echo "$(git rev-parse --short=12 HEAD) $tree"
+}
+
 # dev_gpu_bundle [PLUGIN...]: with these plugins; rocm, which doubles the bundle, only where it is named.
 dev_gpu_bundle() {
   local folder=.gpu/build/release build=build/release library plugin
@@ -28,6 +42,7 @@ dev_gpu_bundle() {
   for library in "$folder"/lib/mortise/plugins/libmortise_*.so; do strip_plugin "$library"; done
   step "packing .gpu/bundle.tar.xz" tar -C .gpu -cf .gpu/bundle.tar.xz --use-compress-program='xz -T0' build
   rm -rf .gpu/build
+  bundle_commit >.gpu/commit
   local bytes
   bytes=$(stat -c %s .gpu/bundle.tar.xz)
   [ "$bytes" -le $((60 << 20)) ] || fail "gpu-bundle: expected at most 60 MiB, which fit on the way to the machine; found $((bytes >> 20)) MiB"
