@@ -71,10 +71,10 @@ void LoopPlan::chooseUpdates(const FuseTarget &target) {
   constexpr double mostInOrder = 64;
   const Expr &root = dag.exprs[dag.roots[0]];
   isPutConsecutive = root.op == Op::Put && findConsecutive(root);
-  // A sum of several updates of f16 or bf16 is rounded once.
-  const bool roundsOnce = root.mode != UpdateMode::Add || !isNarrowFloat(root.dtype);
+  // A sum of several updates of f16 or bf16 is rounded once, and not behind each of them.
+  const bool needsSum = root.mode == UpdateMode::Add && isNarrowFloat(root.dtype);
   sortsUpdates =
-      root.op != Op::Put || (target.sorts && !isPutConsecutive && (!roundsOnce || typical(putCount()) > mostInOrder));
+      root.op != Op::Put || (target.sorts && !isPutConsecutive && (needsSum || typical(putCount()) > mostInOrder));
 }
 
 Result<void> LoopPlan::chooseSpace(const FuseTarget &target) {
