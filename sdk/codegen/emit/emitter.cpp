@@ -38,6 +38,21 @@ Emitter::Carried Emitter::loop(Value low, Value high, Value step, ValueRange ini
   return Carried(op.getResults().begin(), op.getResults().end());
 }
 
+Emitter::Carried Emitter::loopWhile(Carried state, llvm::function_ref<Value(ValueRange)> condition,
+                                    llvm::function_ref<Carried(ValueRange)> step) {
+  // What both find out of outer scopes stands in front of this op, since the loop is none before it has its bodies.
+  scopes.back().next = arith::ConstantOp::create(b, c.loc, b.getBoolAttr(true));
+  const auto inScope = [&](auto body) {
+    scopes.push_back({scopes.back().loops});
+    auto made = body();
+    scopes.pop_back();
+    return made;
+  };
+  return c.repeat(
+      state, [&](ValueRange current) { return inScope([&] { return condition(current); }); },
+      [&](ValueRange current) { return inScope([&] { return step(current); }); });
+}
+
 void Emitter::onlyIf(Value condition, llvm::function_ref<void()> body) {
   auto branch = scf::IfOp::create(b, c.loc, condition, false);
   OpBuilder::InsertionGuard keep(b);

@@ -129,6 +129,9 @@ protected:
                llvm::function_ref<Carried(Value, mlir::ValueRange)> body) {
     return loop(low, high, c.i64(step), inits, members, body);
   }
+  // Replaces the state by `step` of it while `condition` of it holds; both have scopes of their own.
+  Carried loopWhile(Carried state, llvm::function_ref<Value(mlir::ValueRange)> condition,
+                    llvm::function_ref<Carried(mlir::ValueRange)> step);
   // What runs if `condition` holds, in a scope of its own. Makes no values.
   void onlyIf(Value condition, llvm::function_ref<void()> body);
   void setCounter(const Loop &loop, Value counter) { counters[loop.number] = counter; }

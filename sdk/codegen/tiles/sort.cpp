@@ -336,26 +336,23 @@ void SimtKernel::applyUpdates(Value item) {
     Value isFirst = c.orI(c.compareI(I::eq, first, c.i64(0)), c.compareI(I::ne, keyAt(before), key));
     Value dropped = c.i64(simt.sort->words > 1 ? -1 : INT64_C(0xffffffff));
     onlyIf(c.andI(isFirst, c.compareI(I::ne, key, dropped)), [&] {
-      const int64_t longest = simt.sort->run(merges);
-      const Carried ends = loop(c.i64(0), c.i64(llvm::Log2_64_Ceil(static_cast<uint64_t>(longest)) + 1), 1,
-                                {c.addI(first, c.i64(1)), all}, 0, [&](Value, ValueRange between) {
-                                  Value low = between[0], high = between[1], isOpen = c.compareI(I::slt, low, high);
-                                  Value middle = c.two<arith::ShRUIOp>(c.addI(low, high), c.i64(1));
-                                  Value isSame = c.compareI(I::eq, keyAt(c.select(isOpen, middle, first)), key);
-                                  return Carried{c.select(c.andI(isOpen, isSame), c.addI(middle, c.i64(1)), low),
-                                                 c.select(c.andI(isOpen, c.notI(isSame)), middle, high)};
-                                });
-      Value end = ends[0], place;
+      Value place;
       enterElement(column, first, [&] { place = c.addI(key, scalarIndex(plan.scatterColumn)); });
       Value target = pointer(outputs[0], type, place), result;
+      const auto isMine = [&](ValueRange state) {
+        Value isInside = c.compareI(I::slt, state[0], all), last = c.subI(all, c.i64(1));
+        return c.andI(isInside, c.compareI(I::eq, keyAt(c.two<arith::MinSIOp>(state[0], last)), key));
+      };
+      const auto next = [&](ValueRange state) { return c.addI(state[0], c.i64(1)); };
       if (root.mode == UpdateMode::Set) {
-        result = updateOf(loadAll(c, from, c.subI(end, c.i64(1))), column);
+        const Carried end = loopWhile({first}, isMine, [&](ValueRange state) { return Carried{next(state)}; });
+        result = updateOf(loadAll(c, from, c.subI(end[0], c.i64(1))), column);
       } else {
         Value old = c.fromMemory(LLVM::LoadOp::create(b, c.loc, type, target, alignment), root.dtype);
-        result = loop(first, end, 1, {old}, 0, [&](Value number, ValueRange combined) {
-          Value update = updateOf(loadAll(c, from, number), column);
-          return Carried{combineUpdates(root.mode, combined[0], update, root.dtype)};
-        })[0];
+        result = loopWhile({first, old}, isMine, [&](ValueRange state) {
+          Value update = updateOf(loadAll(c, from, state[0]), column);
+          return Carried{next(state), combineUpdates(root.mode, state[1], update, root.dtype)};
+        })[1];
       }
       LLVM::StoreOp::create(b, c.loc, c.toMemory(result, root.dtype), target, alignment);
     });
