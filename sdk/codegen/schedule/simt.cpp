@@ -373,20 +373,21 @@ static void scheduleSort(const LoopPlan &plan, SimtSchedule &schedule) {
   schedule.units = rows * ceilDiv(plan.rowLength, Dim(sort.chunk));
   // Rows that are too long have a grid that no launch takes.
   if (!plan.space.facts.atLeast(Dim(mostPositions), plan.rowLength))
-    schedule.units += max(plan.rowLength - mostPositions, Dim(0)) * mostPositions;
+    schedule.units += min(max(plan.rowLength - mostPositions, Dim(0)), Dim(1)) * (mostPositions * sort.chunks);
   schedule.teams = sort.chunks;
   if (sort.merges > 0 || sort.applies)
     schedule.scratchBytes = rows * plan.rowLength * int64_t(2 * sizeof(uint64_t) * sort.words);
   schedule.sort = sort;
 }
 
-// Rows of one run have nothing to merge. The expression stays short, because an extent may be a long one.
+// Rows of one run have nothing to merge. The expression stays short, because an extent may be a long one: where that
+// cannot be known, all but the first run count twice, and the blocks that are too many end at once.
 Dim SimtSchedule::mergeBlocks(const LoopPlan &plan, unsigned merges) const {
   const Dim run = sort->run(merges), runs = ceilDiv(plan.rowLength, run), rows = plan.sortedRows();
   const bool keepsAll = plan.space.facts.atLeast(plan.sortedCount(), run) || plan.isScatter();
   const Dim kept = keepsAll ? run : min(run, plan.sortedCount()); // of a run, more than it may have
-  const Dim blocks = ceilDiv(rows * runs * kept, Dim(SortSchedule::threads));
-  return plan.space.facts.atLeast(plan.rowLength, run + 1) ? blocks : blocks * min(Dim(1), runs - 1);
+  const Dim counted = plan.space.facts.atLeast(plan.rowLength, run + 1) ? runs : floorDiv(plan.rowLength - 1, run) * 2;
+  return ceilDiv(rows * counted * kept, Dim(SortSchedule::threads));
 }
 
 // `while` loops of an element: remainders of f64 take 40 steps at most, powers of integers one for each bit.

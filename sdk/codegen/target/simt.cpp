@@ -190,6 +190,11 @@ Result<std::shared_ptr<const SimtFunction>> SimtCompiler::Impl::compile(SimtBack
       addCode(*function, [&](unsigned alignment) { return backend.compile(plans, entry, alignment); });
   if (!code)
     return failed(code.error());
+  const auto isEvaluated = [](const SimtLaunch &launch) {
+    return launch.blocks.isValid() && launch.iterations.isValid();
+  };
+  if (!std::ranges::all_of(code->launches, isEvaluated) || !plans[0].schedule.scratchBytes.isValid())
+    return failed({MORTISE_UNSUPPORTED, "the extents of a group make expressions that are too large"});
   function->over = std::move(code->over);
   function->hasTable = code->hasTable;
   function->launches = std::move(code->launches);

@@ -152,4 +152,27 @@ TEST(Sort, RowsOfAnyLength) {
   }
 }
 
+// Positions have 32 bits, and runs are merged that far.
+TEST(Sort, RowsThatAreTooLongHaveNoGrid) {
+  TestGraph b;
+  const Dim length = b.symbol("n", 0);
+  b.output(b.symbolicOp("sort", {b.symbolicInput(MORTISE_F32, {length})}, MORTISE_F32, {length},
+                        {{"axis", 0}, {"descending", false}, {"stable", true}}));
+  b.output(b.positions());
+  const MortiseGraph &graph = b.view();
+  const auto parts = fuse({&graph, {}, {}, {}}, simtFuseTarget());
+  ASSERT_TRUE(parts) << parts.error().message;
+  const auto compiler = SimtCompiler::create(*SimtTarget::cuda(9, 0, 1));
+  const auto functions = (*compiler)->compile(graph, parts->groups);
+  ASSERT_TRUE(functions) << functions.error().message;
+  const auto blocksOf = [&](size_t launch, int64_t extent) {
+    return *functions->at(0)->launches[launch].blocks.evaluate(std::vector<int64_t>{extent});
+  };
+  constexpr int64_t longest = INT64_C(1) << 31;
+  EXPECT_EQ(blocksOf(0, longest), longest / 1024);
+  EXPECT_GE(blocksOf(0, longest + 1), longest);
+  EXPECT_LE(blocksOf(1, 1024), 0); // one run, which has nothing to merge
+  EXPECT_GE(blocksOf(1, 1025), 2 * 1024 / 256);
+}
+
 } // namespace
