@@ -386,7 +386,8 @@ Dim SimtSchedule::mergeBlocks(const LoopPlan &plan, unsigned merges) const {
   const Dim run = sort->run(merges), runs = ceilDiv(plan.rowLength, run), rows = plan.sortedRows();
   const bool keepsAll = plan.space.facts.atLeast(plan.sortedCount(), run) || plan.isScatter();
   const Dim kept = keepsAll ? run : min(run, plan.sortedCount()); // of a run, more than it may have
-  const Dim counted = plan.space.facts.atLeast(plan.rowLength, run + 1) ? runs : floorDiv(plan.rowLength - 1, run) * 2;
+  const bool isMerged = plan.space.facts.atLeast(plan.rowLength, run + 1);
+  const Dim counted = isMerged ? runs : floorDiv(max(plan.rowLength, Dim(1)) - 1, run) * 2;
   return ceilDiv(rows * counted * kept, Dim(SortSchedule::threads));
 }
 
