@@ -330,7 +330,7 @@ TEST_F(Lavapipe, NumbersOf64BitsAreRoundedToEven) {
   }
 }
 
-// llvmpipe compares numbers that were widened from 32 bits with constants as if they had no sign.
+// llvmpipe finds no number that was widened from i32 to i64 less than a constant, and all of them at least as large.
 TEST_F(Lavapipe, WidenedNumbersAreComparedWithConstants) {
   const std::vector<int32_t> x{5, 1, -6, -9, 2, 100, -128, 0, 7, -7, INT32_MAX, INT32_MIN};
   const std::vector<int64_t> constants{0, -7, 7, INT64_C(1) << 40, -(INT64_C(1) << 40)};
