@@ -105,7 +105,6 @@ protected:
   // running.cpp: what is carried from element to element of a running op, several values one behind the other.
   Carried startOf(const Expr &running); // behind no element; of `lanes` elements
   Carried elementOf(const Expr &running, TupleId at);
-  Value bitsInMemory(Value x, int32_t dtype);
   Carried combineRuns(const Expr &running, Carried x, Carried y); // y has the later elements
   Value resultOf(const Expr &running, const Carried &run);
   // Takes the element at hand. Returns what there is up to it, and changes `run` to what the next step begins with.

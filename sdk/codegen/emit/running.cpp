@@ -39,12 +39,6 @@ Emitter::Carried Emitter::startOf(const Expr &running) {
   return start;
 }
 
-// As an integer.
-Value Emitter::bitsInMemory(Value x, int32_t dtype) {
-  Value stored = c.toMemory(x, dtype);
-  return isa<FloatType>(Code::element(stored)) ? c.intBits(stored) : stored;
-}
-
 Emitter::Carried Emitter::elementOf(const Expr &running, TupleId at) {
   Carried element{value(running.operands[0], at, 0)};
   if (runSize(running.op) == 1)
@@ -52,7 +46,7 @@ Emitter::Carried Emitter::elementOf(const Expr &running, TupleId at) {
   if (running.op == Op::Cumlogsumexp)
     element.push_back(c.constant(element[0].getType(), 1));
   else
-    element = {isNarrowFloat(running.dtype) ? bitsInMemory(element[0], running.dtype) : element[0],
+    element = {isNarrowFloat(running.dtype) ? c.intBits(c.toMemory(element[0], running.dtype)) : element[0],
                scalarIndex(plan.space.tuple(at)[static_cast<size_t>(running.axes[0])])};
   if (Code::isVector(element[0]))
     element[1] = c.splat(element[1]);

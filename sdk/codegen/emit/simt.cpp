@@ -176,6 +176,13 @@ EmittedSimtKernel SimtKernel::emitBody(StringRef name, SimtArguments arguments) 
   return {sharedBytes, usesAlignment, overlaps(), writableInputs(/*rows=*/false)};
 }
 
+// The number of a thread among those of all blocks, i64.
+Value SimtKernel::itemOf(Value block) {
+  const Type i64 = b.getI64Type();
+  return c.addI(c.mulI(c.resizeInt(block, i64, false), c.i64(simt.threads())),
+                c.resizeInt(machine.thread(c), i64, false));
+}
+
 // Whether all threads of a unit have read something of its row into registers before anything else is read.
 bool SimtKernel::readsWeightsFirst() const {
   return plan.product && role == Role::Whole && !simt.tile && !simt.peeled && simt.team > 1 && simt.copies &&

@@ -161,6 +161,7 @@ private:
   Value partPlace(size_t value, Type type, Value part, Value unit);
   Type inScratchType(Type type);
   Value inScratch(Value value);
+  Value fromScratch(Value stored, Type type);
   void forVectors(Carried &carried, llvm::function_ref<void(Carried &)> body);
   void reducePass(llvm::ArrayRef<const Reduction *> all, int pass, Value unit);
   size_t valuesOf(const Reduction &reduction) const;

@@ -127,6 +127,9 @@ Type SimtKernel::inScratchType(Type type) {
 Value SimtKernel::inScratch(Value value) {
   return Code::element(value).isInteger(1) ? c.resizeInt(value, b.getI8Type(), false) : value;
 }
+Value SimtKernel::fromScratch(Value stored, Type type) {
+  return stored.getType() == type ? stored : c.resizeInt(stored, b.getI1Type(), false);
+}
 
 // Where a partial result lies: one value of a reduction after another, each with its parts, each with all units, each
 // with its lanes. A value has 8 bytes for each of its elements, and takes the first of them.
@@ -154,7 +157,7 @@ void SimtKernel::combineParts(Value unit) {
       for (size_t i = 0; i < like.size(); ++i) {
         Type type = inScratchType(like[i].getType());
         Value read = LLVM::LoadOp::create(b, c.loc, type, partPlace(at + i, type, which, unit), partAlignment(type));
-        read = type == like[i].getType() ? read : c.resizeInt(read, b.getI1Type(), false);
+        read = fromScratch(read, like[i].getType());
         part.push_back(isOne ? c.select(isOne, read, like[i]) : read);
       }
       return part;
@@ -181,7 +184,7 @@ Emitter::Carried SimtKernel::combinePairs(Reductions all, unsigned first, unsign
 Value SimtKernel::exchange(Value part, unsigned mask) {
   const unsigned width = part.getType().getIntOrFloatBitWidth();
   Type i32 = b.getI32Type(), i64 = b.getI64Type();
-  Value bits = isa<FloatType>(part.getType()) ? c.intBits(part) : part;
+  Value bits = c.intBits(part);
   if (width < 64) {
     bits = machine.exchange(c, c.resizeInt(bits, i32, false), mask);
     bits = c.resizeInt(bits, b.getIntegerType(width), false);

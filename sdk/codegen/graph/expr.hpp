@@ -45,9 +45,9 @@ struct Expr {
   Op op = Op::Input;
   int32_t dtype = 0;
   std::vector<Dim> dims;
-  std::vector<ExprId>
-      operands; // of what isUpdate: the operand, indices, updates, and the place of each update, an i64:
-                // that of the first element that it goes to in the dense result, or -1 where it is dropped
+  // Of what isUpdate: the operand, indices, updates, and the place of each update, an i64: that of the first element
+  // that it goes to in the dense result, or -1 where it is dropped.
+  std::vector<ExprId> operands;
   // Attributes: `axes` also holds permutations; `starts` also holds `low`; `steps` holds strides or `interior`.
   std::vector<int64_t> axes, steps;
   std::vector<Dim> starts;

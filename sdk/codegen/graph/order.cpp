@@ -50,7 +50,14 @@ int updatedInput(const MortiseGraph &graph, const Group &group) {
     for (size_t i = 0; i < graph.nodes[n]->operand_count; ++i)
       readers += graph.nodes[n]->operands[i] == put.operands[0];
   const auto input = std::ranges::find(group.inputs, put.operands[0]->index);
-  return readers == 1 && input != group.inputs.end() ? static_cast<int>(input - group.inputs.begin()) : -1;
+  if (readers != 1 || input == group.inputs.end())
+    return -1;
+  // What is not updated stays where it is, so that it must be there that the result has it.
+  const size_t at = static_cast<size_t>(input - group.inputs.begin());
+  const auto isDenseAt = [](const std::vector<View> &views, size_t i) {
+    return i >= views.size() || isDense(views[i]);
+  };
+  return isDenseAt(group.inputViews, at) && isDenseAt(group.outputViews, 0) ? static_cast<int>(at) : -1;
 }
 
 Result<std::vector<Group>> inOrder(const MortiseGraph &graph, std::vector<Group> groups,

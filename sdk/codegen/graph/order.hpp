@@ -9,7 +9,8 @@ namespace mortise::codegen {
 // For people: its ops, the telling ones first, and the extents of its first output.
 std::string nameOf(const MortiseGraph &graph, const Group &group);
 
-// Group::inPlace: the input that the put which ends the group updates, if nothing else of the group reads it.
+// Group::inPlace: the input that the put which ends the group updates, if nothing else of the group reads it and
+// both are dense.
 int updatedInput(const MortiseGraph &graph, const Group &group);
 
 // Each behind the groups, and behind those of `others`, whose values it reads; else in the graph's order. `others`: the

@@ -259,6 +259,28 @@ TEST(Ops, Put) {
         }
 }
 
+// Where the operand's elements lie in another order than the result's, each has to be copied to its place.
+TEST(Ops, PutIntoAnotherLayoutIsNotInPlace) {
+  TestGraph b;
+  V x = b.input(MORTISE_F32, {4, 5}), i = b.input(MORTISE_I64, {1}), u = b.input(MORTISE_F32, {1, 5});
+  V negated = b.op("neg", {x}, MORTISE_F32, {4, 5});
+  V y = b.op("put", {negated, i, u}, MORTISE_F32, {4, 5}, {{"axis", 0}, {"mode", "set"}});
+  b.output(negated), b.output(y);
+  for (const bool isDense : {true, false}) {
+    Oracle oracle(b);
+    if (!isDense) {
+      oracle.layouts.assign(oracle.graph.value_count, std::nullopt);
+      oracle.layouts[negated->index] = denseView(*negated);
+      oracle.layouts[negated->index]->strides = {1, 4};
+    }
+    oracle.fill(x, Fill::Plain), oracle.fill(i, Fill::Plain), oracle.fill(u, Fill::Plain);
+    oracle.check(equal, isDense ? "dense" : "columns");
+    const Group &last = oracle.groups.back();
+    ASSERT_EQ(last.outputs.back(), y->index);
+    EXPECT_EQ(last.inPlace >= 0, isDense);
+  }
+}
+
 // Their updates happen at once. First positions: inside, in front (counted from the end), across both ends, outside,
 // and where the sum of numbers wraps.
 TEST(Ops, PutAtConsecutivePositions) {

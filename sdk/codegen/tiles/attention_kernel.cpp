@@ -234,8 +234,7 @@ AttentionKernel::Values AttentionKernel::onlyFinite(ArrayRef<Value> words) {
 }
 
 Value AttentionKernel::resultBits(Value sum, Value factor, Value sees) {
-  Value narrow = c.toMemory(c.select(sees, c.mul(sum, factor), float32(0)), code.dtype);
-  return isa<FloatType>(narrow.getType()) ? c.intBits(narrow) : narrow;
+  return c.intBits(c.toMemory(c.select(sees, c.mul(sum, factor), float32(0)), code.dtype));
 }
 
 // ---- Scores
@@ -403,7 +402,7 @@ SmallVector<AttentionKernel::Values> AttentionKernel::partsOf(ArrayRef<Value> we
         } else {
           Value narrow = c.toMemory(rest[j], code.dtype);
           taken = c.fromMemory(narrow, code.dtype);
-          halves[j] = c.resizeInt(isa<FloatType>(narrow.getType()) ? c.intBits(narrow) : narrow, i32, false);
+          halves[j] = c.resizeInt(c.intBits(narrow), i32, false);
         }
         if (part + 1 < parts.size())
           rest[j] = c.sub(rest[j], taken);

@@ -5,8 +5,8 @@
 // algorithms, 1986, over a butterfly). Subgroups meet in the block's memory. What the whole team has is carried to the
 // next step, so that the order of combinations depends on the length only.
 //
-// A unit may have parts, one behind the other (SimtSchedule::parts). One kernel finds what each comes to, and another
-// one goes through each part from what those before it come to.
+// A unit may have parts, one behind the other (SimtSchedule::parts). One kernel finds what each part comes to, a second
+// one folds them into what those before each part come to, and a third one goes through each part from there.
 #include "emit/simt.hpp"
 
 namespace mortise::codegen {
@@ -69,7 +69,7 @@ Emitter::Carried SimtKernel::loadTotals(Value number, Value unit) {
   for (const auto &[i, like] : llvm::enumerate(startRuns())) {
     const Type type = inScratchType(like.getType());
     Value stored = LLVM::LoadOp::create(b, c.loc, type, partPlace(i, type, number, unit));
-    totals.push_back(like.getType() == type ? stored : c.compareI(I::ne, stored, c.integer(type, 0)));
+    totals.push_back(fromScratch(stored, like.getType()));
   }
   return totals;
 }
@@ -136,8 +136,7 @@ Emitter::Carried SimtKernel::advance(const Expr &running, Carried &run, Carried 
       for (size_t i = 0; i < arrays.size(); ++i) {
         Value stored = LLVM::LoadOp::create(b, c.loc, inScratchType(none[i].getType()),
                                             place(i, c.addI(first, c.integer(i32, number))));
-        part.push_back(none[i].getType().isInteger(1) ? c.compareI(I::ne, stored, c.integer(stored.getType(), 0))
-                                                      : stored);
+        part.push_back(fromScratch(stored, none[i].getType()));
       }
       all = combineRuns(running, all, part);
       Value isBefore = c.compareI(I::ult, c.integer(i32, number), own);

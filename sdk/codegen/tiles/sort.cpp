@@ -34,13 +34,6 @@ void SimtKernel::sort(Value block) {
   }
 }
 
-// The number of a thread among those of all blocks, i64.
-Value SimtKernel::itemOf(Value block) {
-  const Type i64 = b.getI64Type();
-  return c.addI(c.mulI(c.resizeInt(block, i64, false), c.i64(simt.threads())),
-                c.resizeInt(machine.thread(c), i64, false));
-}
-
 // Sets the counters of a row, or of an update's element, and of a place in the row, or of the update, for what the body
 // computes.
 void SimtKernel::enterElement(Value row, Value place, llvm::function_ref<void()> body) {
@@ -130,14 +123,14 @@ static Value placeIn(Code &c, Value array, Value index) {
   return LLVM::GEPOp::create(c.b, c.loc, array.getType(), c.b.getI64Type(), array, ValueRange{index});
 }
 
-template <typename Arrays> static SmallVector<Value, 2> loadAll(Code &c, const Arrays &arrays, Value index) {
+static SmallVector<Value, 2> loadAll(Code &c, ArrayRef<Value> arrays, Value index) {
   SmallVector<Value, 2> words;
   for (Value array : arrays)
     words.push_back(LLVM::LoadOp::create(c.b, c.loc, c.b.getI64Type(), placeIn(c, array, index), 8));
   return words;
 }
 
-template <typename Arrays> static void storeAll(Code &c, const Arrays &arrays, Value index, ArrayRef<Value> words) {
+static void storeAll(Code &c, ArrayRef<Value> arrays, Value index, ArrayRef<Value> words) {
   for (const auto &[array, word] : llvm::zip(arrays, words))
     LLVM::StoreOp::create(c.b, c.loc, word, placeIn(c, array, index), 8);
 }
