@@ -7,12 +7,12 @@
 #include <mortise/runtime/call.hpp>
 #include <mortise/runtime/guard.hpp>
 #include <mortise/runtime/kernel_cache.hpp>
+#include <mortise/threads.hpp>
 
 #include <algorithm>
 #include <functional>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <unordered_map>
 
 namespace mortise::runtime {
@@ -255,13 +255,7 @@ Result<std::vector<Answer>> inParallel(const plan::PlanT &plan, std::span<const 
         stop = true;
     }
   };
-  std::vector<std::thread> threads;
-  const size_t helpers = std::min<size_t>(regions.size(), static_cast<size_t>(std::max(1, host().thread_count())));
-  for (size_t i = 1; i < helpers; ++i)
-    threads.emplace_back(work);
-  work();
-  for (std::thread &thread : threads)
-    thread.join();
+  inThreads(std::min<size_t>(regions.size(), compileThreads()), work);
 
   // A cancelled region is a consequence: report the region that failed first.
   for (const bool cancelled : {false, true})

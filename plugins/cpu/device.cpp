@@ -3,6 +3,7 @@
 #include "device.hpp"
 
 #include <mortise/plugin.hpp>
+#include <mortise/threads.hpp>
 
 #include <dnnl.hpp>
 
@@ -34,7 +35,7 @@ Result<void> setIsa(std::string_view level) {
     return Error{MORTISE_INVALID_ARGUMENT, "option isa: expected " + chosenIsa->level +
                                                ", which this process was started with, found " + std::string(level) +
                                                "; one process runs one level"};
-  Result<codegen::Target> target = codegen::Target::ofLevel(level, threadCount());
+  Result<codegen::Target> target = codegen::Target::ofLevel(level, compileThreads());
   if (!target)
     return Error{target.error().code, "option isa: " + target.error().message};
   if (level != "native") {
@@ -52,7 +53,7 @@ Result<void> setIsa(std::string_view level) {
 static const Isa &currentIsa() {
   std::lock_guard lock(isaMutex);
   if (!chosenIsa)
-    chosenIsa = new Isa{"native", codegen::Target::host(threadCount())};
+    chosenIsa = new Isa{"native", codegen::Target::host(compileThreads())};
   return *chosenIsa;
 }
 

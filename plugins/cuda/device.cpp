@@ -5,6 +5,7 @@
 #include "product_probe.hpp"
 
 #include <mortise/codegen/simt_devices.hpp>
+#include <mortise/threads.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -40,8 +41,7 @@ Result<void> Device::describe() {
     values[i] = std::max(0, *value);
   }
   const auto [major, minor, processors, clock, memoryClock, busBits] = values;
-  const unsigned threads = static_cast<unsigned>(std::clamp(host().thread_count(), 1, 16));
-  auto known = codegen::SimtTarget::cuda(major, minor, threads);
+  auto known = codegen::SimtTarget::cuda(major, minor, compileThreads());
   if (!known)
     return known.error();
   chip = std::move(*known);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "window.hpp"
 
+#include <mortise/threads.hpp>
+
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -243,11 +246,11 @@ Result<void> WindowRewriter::prepare() {
       wanted.push_back(std::move(shape));
   }
   std::vector<std::optional<Result<std::shared_ptr<LibraryConvolution>>>> results(wanted.size());
-  if (!wanted.empty())
-    parallelFor(static_cast<int64_t>(wanted.size()), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        results[static_cast<size_t>(i)] = ask(wanted[static_cast<size_t>(i)]);
-    });
+  std::atomic<size_t> next = 0;
+  inThreads(std::min<size_t>(compileThreads(), wanted.size()), [&] {
+    for (size_t i; (i = next++) < wanted.size();)
+      results[i] = ask(wanted[i]);
+  });
   for (const auto &result : results)
     if (!*result && (*result).error().code != MORTISE_UNSUPPORTED)
       return (*result).error();

@@ -3,6 +3,7 @@
 #include "device.hpp"
 
 #include <mortise/codegen/simt_devices.hpp>
+#include <mortise/threads.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -52,8 +53,7 @@ Result<void> Device::describe() {
   Result<std::string> found = architecture();
   if (!found)
     return found.error();
-  const unsigned threads = static_cast<unsigned>(std::clamp(host().thread_count(), 1, 16));
-  auto known = targetOf(*found, threads);
+  auto known = targetOf(*found, compileThreads());
   if (!known)
     return known.error();
   chip = std::move(*known);

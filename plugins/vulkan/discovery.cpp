@@ -4,6 +4,7 @@
 #include "features.hpp"
 
 #include <mortise/codegen/simt_devices.hpp>
+#include <mortise/threads.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -153,8 +154,7 @@ Result<void> Device::describe(uint32_t ordinal) {
     return Error{MORTISE_UNSUPPORTED, "expected a queue for compute, found none"};
   queueFamily = static_cast<uint32_t>(family - families.begin());
   timeBits = properties.limits.timestampPeriod > 0 ? family->timestampValidBits : 0;
-  const unsigned threads = static_cast<unsigned>(std::clamp(host().thread_count(), 1, 16));
-  Result<codegen::SimtTarget> known = codegen::SimtTarget::vulkan(*found, threads);
+  Result<codegen::SimtTarget> known = codegen::SimtTarget::vulkan(*found, compileThreads());
   if (!known)
     return known.error();
   chip = std::move(*known);

@@ -4,10 +4,15 @@
 // dense with channels first and last, and what the library does behind a convolution.
 #include "session.hpp"
 
+#include <mortise/threads.hpp>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+
+extern "C" void omp_set_num_threads(int);
+extern "C" int omp_get_max_threads(void);
 
 namespace mortise::test {
 namespace {
@@ -366,6 +371,23 @@ TEST(CudaConvolutions, EqualOnesArePreparedOnce) {
   for (int i = 0; i < 2; ++i)
     const Region region(session.devices[0], graph);
   EXPECT_THAT(dnnLines("plan"), SizeIs(1));
+}
+
+// However few threads compute: torchrun gives each process one.
+TEST(CudaConvolutions, ArePreparedByThreadsOfTheirOwn) {
+  if (compileThreads() < 2)
+    GTEST_SKIP() << "one processor";
+  const Session session;
+  Network net;
+  net.output(convolved(net, points, MORTISE_F32));
+  net.output(convolved(net, image, MORTISE_F32));
+  const auto graph = net.finish();
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(1);
+  configureDnn("together=2");
+  EXPECT_NO_THROW(Region(session.devices[0], graph));
+  omp_set_num_threads(before);
+  EXPECT_THAT(dnnLines("plan"), SizeIs(2));
 }
 
 // One region for all batches and heights.

@@ -6,6 +6,8 @@
 #include "dnn_program.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -89,6 +91,8 @@ struct StandIn {
   std::map<std::string, int> counts;
   std::string failing;
   int failingCall = 0;
+  int together = 0, met = 0;
+  std::condition_variable_any meeting;
   Status status = Success;
   std::vector<Engine> engines;
   std::set<std::string> broken, refused;
@@ -103,6 +107,7 @@ struct StandIn {
     engines.clear();
     broken.clear();
     refused.clear();
+    together = met = 0;
     std::istringstream words(settings);
     for (std::string word; words >> word;) {
       const size_t equals = word.find('=');
@@ -123,6 +128,8 @@ struct StandIn {
         broken.insert(value);
       } else if (key == "refuse") {
         refused.insert(value);
+      } else if (key == "together") {
+        together = static_cast<int>(numberAt(value, 0));
       } else {
         std::abort(); // the test is faulty
       }
@@ -134,6 +141,12 @@ struct StandIn {
   Status wrong(const char *function, const std::string &what) {
     lines.push_back(std::string(function) + " WRONG: " + what);
     return BadParam;
+  }
+  void meet() {
+    ++met;
+    meeting.notify_all();
+    if (!meeting.wait_for(mutex, std::chrono::seconds(10), [&] { return met >= together; }))
+      throw std::string("nobody makes a plan at the same time");
   }
   std::vector<Engine> offered() const { return engines.empty() ? std::vector<Engine>{{"usual", {}, 1000}} : engines; }
 };
@@ -355,6 +368,7 @@ Status finalizeObject(Object &object) {
     object.program = config.program;
     object.engine = config.engine;
     standIn().lines.push_back("plan " + config.engine->name + " " + textOf(*config.program));
+    standIn().meet();
     if (standIn().broken.contains(config.engine->name))
       return NotSupported;
     break;

@@ -11,6 +11,7 @@
 //                                 whose name begins with "fixed" compiles nothing, and rounds sums to the type of the
 //                                 result before it does anything else with them
 //   broken=NAME                   no plan can be made of this engine
+//   together=N                    the first N plans are made when N threads make one, and fail after ten seconds
 //   refuse=WHAT                   no engine for graphs that are "fused" (with pointwise operations), "widened" (16-bit
 //                                 operands and a result of f32) or "narrow" (16-bit operands)
 using DnnConfigure = void (*)(const char *settings);

@@ -2,12 +2,12 @@
 #include "target/simt.hpp"
 
 #include "target/symbol_name.hpp"
+#include <mortise/threads.hpp>
 
 #include <atomic>
 #include <map>
 #include <mutex>
 #include <set>
-#include <thread>
 #include <unordered_map>
 
 namespace mortise::codegen {
@@ -291,13 +291,8 @@ Result<std::vector<std::shared_ptr<const SimtFunction>>> SimtCompiler::compile(c
     }
     impl->giveBack(std::move(*backend));
   };
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < std::min<size_t>(std::max(1U, impl->target.compileThreads), todo.size()); ++i)
-    threads.emplace_back(work);
   if (!todo.empty())
-    work();
-  for (std::thread &thread : threads)
-    thread.join();
+    inThreads(std::min<size_t>(impl->target.compileThreads, todo.size()), work);
   if (error)
     return *error;
   std::vector<std::shared_ptr<const SimtFunction>> functions;

@@ -4,6 +4,7 @@
 // generated.
 #include <mortise/codegen/codegen.hpp>
 #include <mortise/plugin.hpp>
+#include <mortise/threads.hpp>
 
 #include <algorithm>
 #include <array>
@@ -206,7 +207,7 @@ private:
   }
 
   static const codegen::Target &target() {
-    static const auto made = codegen::Target::host(static_cast<unsigned>(host().thread_count()));
+    static const auto made = codegen::Target::host(compileThreads());
     return made;
   }
   // One for the process: it owns the machine code, and compiles equal groups once.

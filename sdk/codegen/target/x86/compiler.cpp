@@ -2,13 +2,13 @@
 #include "target/symbol_name.hpp"
 #include "target/x86/jit.hpp"
 #include "target/x86/saved.hpp"
+#include <mortise/threads.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
 #include <mutex>
-#include <thread>
 #include <unordered_map>
 #include <utility>
 
@@ -192,14 +192,8 @@ Result<std::vector<Function>> Compiler::compile(const MortiseGraph &graph, std::
     if (backend)
       impl->idle.push_back(std::move(backend));
   };
-  size_t workers = std::min<size_t>(std::max(1u, impl->target.threads), todo.size());
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < workers; ++i)
-    threads.emplace_back(work);
-  if (workers)
-    work();
-  for (std::thread &thread : threads)
-    thread.join();
+  if (!todo.empty())
+    inThreads(std::min<size_t>(impl->target.threads, todo.size()), work);
   if (error)
     return *error;
   std::vector<Function> functions;

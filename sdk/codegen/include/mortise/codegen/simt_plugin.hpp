@@ -5,6 +5,7 @@
 
 #include <mortise/codegen/simt.hpp>
 #include <mortise/plugin.hpp>
+#include <mortise/threads.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -73,15 +74,13 @@ private:
   Form forms[2]; // by alignment
 };
 
-// Loads functions in up to 16 threads of the host's pool, each taking the next one. The first error in their order
-// wins.
+// Loads functions in several threads, each taking the next one. The first error in their order wins.
 template <typename Function> Result<void> loadAll(std::span<const std::shared_ptr<Function>> functions) {
-  const auto threads = std::min<int64_t>({host().thread_count(), 16, static_cast<int64_t>(functions.size())});
   std::vector<Result<void>> results(functions.size());
   std::atomic<size_t> next = 0;
   std::atomic<bool> stop = false;
   const std::thread::id caller = std::this_thread::get_id();
-  parallelFor(std::max<int64_t>(threads, 1), 1, [&](int64_t, int64_t) {
+  inThreads(std::min<size_t>(compileThreads(), functions.size()), [&] {
     for (size_t i; !stop && (i = next++) < functions.size();) {
       if (std::this_thread::get_id() == caller && cancelled()) { // the host knows it on this thread only
         results[i] = cancelledError();
