@@ -190,7 +190,9 @@ private:
   Type typeOf(const Axis &axis);
   Value enter(const Axis &axis, Value first, Value offset);
   llvm::SmallVector<std::pair<Value, Value>> share(const Edge &edge, const Axis &terms, Value first);
+  Value wordAt(const Edge &edge, unsigned number, unsigned term);
   Carried addTerms(const Edge &rows, const Edge &columns, unsigned terms, mlir::ValueRange sums);
+  Carried addMatrices(const Edge &rows, const Edge &columns, unsigned terms, mlir::ValueRange sums);
   void storeTile(const Edge &rows, const Edge &columns, llvm::ArrayRef<Value> sums);
 
   // tiles/sort.cpp

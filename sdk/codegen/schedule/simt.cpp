@@ -332,7 +332,15 @@ static void unrollSteps(const LoopPlan &plan, SimtSchedule &schedule) {
 
 static constexpr double enoughTiles = 256; // that large tiles should leave
 
-static void scheduleProduct(const LoopPlan &plan, SimtSchedule &schedule) {
+// The type of 16 bits that these numbers have in memory, or would be rounded to there; 0 for others.
+static int32_t narrowType(const Dag &dag, ExprId id) {
+  const Expr *expr = &dag.exprs[id];
+  while (expr->dtype == MORTISE_F32 && (expr->op == Op::Keep || expr->op == Op::Convert || has(expr->op, Trait::View)))
+    expr = &dag.exprs[expr->operands[0]];
+  return isNarrowFloat(expr->dtype) ? expr->dtype : 0;
+}
+
+static void scheduleProduct(const LoopPlan &plan, const SimtTarget &target, SimtSchedule &schedule) {
   const Dim rows = plan.extentOf(plan.product->rows), columns = plan.extentOf(plan.product->columns);
   Dim others = 1;
   for (const Loop &loop : plan.loops)
@@ -346,8 +354,14 @@ static void scheduleProduct(const LoopPlan &plan, SimtSchedule &schedule) {
   if (bytes <= 4 && plan.typical(rows) * plan.typical(columns) * plan.typical(others) >= enoughTiles * 128 * 128 &&
       plan.typical(rows) >= 128 && plan.typical(columns) >= 128)
     tile.rows = tile.columns = 128;
-  if ((tile.rows + tile.columns + 2) * tile.depth * bytes > blockBytes)
+  const int32_t narrow = narrowType(plan.dag, plan.product->lhs);
+  if (target.matrices && narrow && narrow == narrowType(plan.dag, plan.product->rhs) &&
+      tile.rows * tile.columns >= ProductTile::subgroups * ProductTile::matrixRows * ProductTile::matrixColumns) {
+    tile.matrices = narrow;
+    tile.depth = 2 * ProductTile::matrixTerms;
+  } else if ((tile.rows + tile.columns + 2) * tile.depth * bytes > blockBytes) {
     tile.depth /= 2;
+  }
   schedule.units = others * ceilDiv(rows, Dim(tile.rows)) * ceilDiv(columns, Dim(tile.columns));
   schedule.team = ProductTile::side * ProductTile::side;
   schedule.tile = tile;
@@ -404,7 +418,7 @@ Dim SimtSchedule::iterations(const LoopPlan &plan, bool combines) const {
     for (const ScheduledLoop &loop : loops)
       if (loop.reduced)
         terms *= loop.extent;
-    const int64_t stores = (tile->rows / ProductTile::side) * (tile->columns / ProductTile::side + 2) + 1;
+    const int64_t stores = tile->rowsPerThread() * (tile->columnsPerThread() + 2) + 1;
     return ceilDiv(terms, Dim(tile->depth)) * (tile->depth / ProductTile::termsAtOnce + 2) + 1 + stores;
   }
   const int64_t ofElement =
@@ -481,7 +495,7 @@ static SimtSchedule chooseSchedule(const LoopPlan &plan, const SimtTarget &targe
     return schedule;
   }
   if (plan.suitsTiles() && plan.reductions.size() == 1) {
-    scheduleProduct(plan, schedule);
+    scheduleProduct(plan, target, schedule);
     return schedule;
   }
   const bool inOrder = plan.scan || plan.isPut(); // their innermost loop carries a value or may write twice

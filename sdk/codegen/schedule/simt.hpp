@@ -17,6 +17,14 @@ struct ProductTile {
   static constexpr unsigned side = 16;                // threads
   static constexpr unsigned termsAtOnce = 4;          // that the inner loop spells out
   unsigned rows = side, columns = side, depth = side; // multiples of `side`; the depth may be half of it
+  // f16 or bf16: subgroups multiply the factors as matrices of that type (SimtMachine::multiply). The block's 8
+  // subgroups form a grid over the tile. 0: threads multiply them one by one.
+  int32_t matrices = 0;
+  static constexpr unsigned subgroups = 8, matrixRows = 16, matrixColumns = 8, matrixTerms = 16;
+  unsigned gridRows() const { return rows < 2 * matrixRows ? 1 : columns < 4 * matrixColumns ? 4 : 2; }
+  unsigned gridColumns() const { return subgroups / gridRows(); }
+  unsigned rowsPerThread() const { return matrices ? rows / gridRows() / 8 : rows / side; }
+  unsigned columnsPerThread() const { return matrices ? columns / gridColumns() / 4 : columns / side; }
 };
 
 // What sorts rows: the blocks sort chunks of them in their memory; where a row has several, kernels merge `ways` sorted

@@ -9,6 +9,7 @@
 namespace mortise::codegen::test {
 
 inline const SimtTarget productTarget{"", "", "", 32, 1024, 1};
+inline const SimtTarget matrixTarget{"", "", "", 32, 1024, 1, 132 * 2048, 16384, /*matrices=*/true};
 
 inline V transpose(TestGraph &b, V x, Dims permutation) {
   Dims dims;
@@ -46,12 +47,12 @@ inline std::vector<Group> groupsOf(const MortiseGraph &graph) {
 }
 
 // Of the graph's only group.
-inline SimtSchedule scheduleOf(const MortiseGraph &graph) {
+inline SimtSchedule scheduleOf(const MortiseGraph &graph, const SimtTarget &target = productTarget) {
   const std::vector<Group> groups = groupsOf(graph);
   EXPECT_EQ(groups.size(), 1U);
   auto plan = LoopPlan::make(std::move(*buildDag(graph, groups.at(0))), simtFuseTarget());
   EXPECT_TRUE(plan);
-  return scheduleSimt(**plan, productTarget);
+  return scheduleSimt(**plan, target);
 }
 
 inline V linear(TestGraph &b, V x, V w) {

@@ -2,6 +2,8 @@
 // Products on the schedules of GPUs: tiles and their edges, operands through views, what is computed before and behind.
 #include "product_graphs.hpp"
 
+#include <optional>
+
 using namespace mortise;
 using namespace mortise::codegen;
 using namespace mortise::codegen::test;
@@ -21,8 +23,19 @@ struct Shape {
   Tile tile;
 };
 
+// Tests of tiles on machines that multiply matrices, and on those that do not.
+class Product : public testing::TestWithParam<bool> {
+  void SetUp() override {
+    if (!GetParam())
+      wide.emplace();
+  }
+  std::optional<Emulator::WideSubgroups> wide; // which have no matrices
+};
+INSTANTIATE_TEST_SUITE_P(Matrices, Product, testing::Values(true), [](const auto &) { return "On"; });
+INSTANTIATE_TEST_SUITE_P(Threads, Product, testing::Values(false), [](const auto &) { return "On"; });
+
 // Whole numbers, whose sums are exact in every type.
-TEST(Product, AllShapesAndTypes) {
+TEST_P(Product, AllShapesAndTypes) {
   const Shape shapes[] = {{1, 1, 1, {}},          {4, 4, 1, {}},           {3, 70, 9, {}},
                           {1, 300, 100, {}},      {300, 1, 100, {}},       {0, 8, 8, {16, 16}},
                           {8, 8, 0, {16, 16}},    {5, 7, 3, {16, 16}},     {16, 16, 16, {16, 16}},
@@ -46,7 +59,7 @@ TEST(Product, AllShapesAndTypes) {
       }
 }
 
-TEST(Product, SumsAreRoundedOnce) {
+TEST_P(Product, SumsAreRoundedOnce) {
   for (const int32_t dtype : {MORTISE_F32, MORTISE_F64, MORTISE_F16, MORTISE_BF16}) {
     TestGraph b;
     V x = b.input(dtype, {33, 300}), w = b.input(dtype, {40, 300}), bias = b.input(dtype, {40});
@@ -58,7 +71,7 @@ TEST(Product, SumsAreRoundedOnce) {
   }
 }
 
-TEST(Product, LargeTilesWithEdges) {
+TEST_P(Product, LargeTilesWithEdges) {
   TestGraph b;
   V x = b.input(MORTISE_F32, {2049, 9}), w = b.input(MORTISE_F32, {2100, 9});
   b.output(dot(b, x, w, {}, {}, {1}, {1}));
@@ -69,19 +82,77 @@ TEST(Product, LargeTilesWithEdges) {
 }
 
 // Terms behind the last one are no terms: neither 0 * infinity nor NaN.
-TEST(Product, EdgesAddNothing) {
-  TestGraph b;
-  V x = b.input(MORTISE_F32, {20, 17}), w = b.input(MORTISE_F32, {17, 30});
-  b.output(matmul(b, x, w));
-  Oracle oracle(b);
-  oracle.fill(x, Fill::Small), oracle.fill(w, Fill::Small);
-  for (int64_t column = 0; column < 30; column += 2)
-    setElement(oracle.memory.at(w->index), MORTISE_F32, 16 * 30 + column, column % 4 ? INFINITY : NAN);
-  setElement(oracle.memory.at(x->index), MORTISE_F32, 16, -INFINITY);
-  oracle.checkSimt(equal);
+TEST_P(Product, EdgesAddNothing) {
+  for (const int32_t dtype : {MORTISE_F32, MORTISE_F16, MORTISE_BF16}) {
+    TestGraph b;
+    V x = b.input(dtype, {20, 17}), w = b.input(dtype, {17, 30});
+    b.output(matmul(b, x, w));
+    Oracle oracle(b);
+    oracle.fill(x, Fill::Small), oracle.fill(w, Fill::Small);
+    for (int64_t column = 0; column < 30; column += 2)
+      setElement(oracle.memory.at(w->index), dtype, 16 * 30 + column, column % 4 ? INFINITY : NAN);
+    setElement(oracle.memory.at(x->index), dtype, 16, -INFINITY);
+    oracle.checkSimt(equal, dtypeName(dtype));
+  }
 }
 
-TEST(Product, BatchesAndManyDimensions) {
+// Numbers of 16 bits, also where the result has 32, and what is computed of such numbers in front of the product.
+TEST(ProductTiles, AreOfMatricesWhereBothFactorsAreNarrow) {
+  const auto matrices = [](int32_t dtype, int32_t other, int32_t result, bool computes = false, int64_t rows = 64) {
+    TestGraph b;
+    V x = b.input(dtype, {rows, 32}), w = b.input(other, {32, 64});
+    const auto as = [&](V value) {
+      return value->type->dtype == result
+                 ? value
+                 : b.op("convert", {value}, result, Dims(value->type->dims, value->type->dims + 2),
+                        {{"dtype", dtypeName(result)}});
+    };
+    b.output(matmul(b, as(computes ? add(b, x, x) : x), as(w)));
+    const SimtSchedule schedule = scheduleOf(b.view(), matrixTarget);
+    EXPECT_TRUE(schedule.tile);
+    return schedule.tile ? schedule.tile->matrices : -1;
+  };
+  for (const int32_t dtype : {MORTISE_F16, MORTISE_BF16}) {
+    EXPECT_EQ(matrices(dtype, dtype, dtype), dtype);
+    EXPECT_EQ(matrices(dtype, dtype, dtype, /*computes=*/true), dtype);
+    EXPECT_EQ(matrices(dtype, dtype, dtype, false, /*rows=*/9), dtype);
+    EXPECT_EQ(matrices(dtype, dtype, MORTISE_F32), dtype);
+  }
+  for (const int32_t dtype : {MORTISE_F32, MORTISE_F64, MORTISE_I32, MORTISE_I8})
+    EXPECT_EQ(matrices(dtype, dtype, dtype), 0);
+  EXPECT_EQ(matrices(MORTISE_F16, MORTISE_BF16, MORTISE_F32), 0);
+  EXPECT_EQ(matrices(MORTISE_I32, MORTISE_I32, MORTISE_F32), 0);
+}
+
+// Matrices add towards 0: only so few of their sums follow each other that the errors do not add up.
+TEST(ProductTiles, LongSumsKeepTheirDigits) {
+  constexpr int64_t rows = 16, columns = 64, terms = 8192;
+  for (const int32_t dtype : {MORTISE_F16, MORTISE_BF16}) {
+    TestGraph b;
+    V x = b.input(dtype, {rows, terms}), w = b.input(dtype, {columns, terms});
+    const auto positive = [&](V value) {
+      return b.op("convert", {unary(b, "abs", value)}, MORTISE_F32, {value->type->dims[0], terms}, {{"dtype", "f32"}});
+    };
+    V sums = dot(b, positive(x), positive(w), {}, {}, {1}, {1});
+    b.output(sums);
+    Oracle oracle(b);
+    oracle.fill(x, Fill::Plain), oracle.fill(w, Fill::Plain);
+    oracle.checkSimt(roundings, dtypeName(dtype));
+    const auto number = [&](V value, int64_t i) {
+      return std::abs(element(oracle.memory.at(value->index), value->type->dtype, i));
+    };
+    double worst = 0;
+    for (int64_t i = 0; i < rows * columns; ++i) {
+      double exact = 0; // to f64's digits
+      for (int64_t term = 0; term < terms; ++term)
+        exact += number(x, i / columns * terms + term) * number(w, i % columns * terms + term);
+      worst = std::max(worst, std::abs(number(sums, i) - exact) / conformance::ulp(exact, MORTISE_F32));
+    }
+    EXPECT_LT(worst, 24) << dtypeName(dtype);
+  }
+}
+
+TEST_P(Product, BatchesAndManyDimensions) {
   const auto check = [](V (*make)(TestGraph &, V, V), Dims lhs, Dims rhs) {
     TestGraph b;
     V x = b.input(MORTISE_F32, lhs), y = b.input(MORTISE_F32, rhs);
@@ -98,7 +169,7 @@ TEST(Product, BatchesAndManyDimensions) {
   check([](TestGraph &b, V x, V y) { return dot(b, x, y, {0}, {3}, {1}, {1}); }, {3, 40, 5, 4}, {4, 40, 7, 3});
 }
 
-TEST(Product, OperandsAreReadThroughViews) {
+TEST_P(Product, OperandsAreReadThroughViews) {
   TestGraph b; // queries and keys as linear layers leave them, two heads of keys for four of queries
   V q = b.input(MORTISE_F32, {2, 20, 4, 16}), k = b.input(MORTISE_F32, {2, 24, 2, 16});
   V keys = b.op("broadcast", {k}, MORTISE_F32, {2, 24, 2, 2, 16},
@@ -111,7 +182,7 @@ TEST(Product, OperandsAreReadThroughViews) {
   oracle.checkSimt(equal);
 }
 
-TEST(Product, WhatIsPointwiseSharesItsGroup) {
+TEST_P(Product, WhatIsPointwiseSharesItsGroup) {
   for (const int32_t dtype : {MORTISE_F32, MORTISE_BF16}) {
     TestGraph b;
     V x = b.input(dtype, {40, 50}), y = b.input(dtype, {40, 50}), w = b.input(dtype, {60, 50}),
@@ -129,7 +200,7 @@ TEST(Product, WhatIsPointwiseSharesItsGroup) {
 }
 
 // What tiles would compute again and again, or in an order in which they share nothing, has memory of its own.
-TEST(Product, WhatDoesNotFitHasAGroupOfItsOwn) {
+TEST_P(Product, WhatDoesNotFitHasAGroupOfItsOwn) {
   const auto check = [](size_t count, const std::function<V(TestGraph &, V, V)> &make) {
     TestGraph b;
     V x = b.input(MORTISE_F32, {40, 48}), w = b.input(MORTISE_F32, {48, 48});
@@ -180,7 +251,7 @@ const Window windows[] = {
     {{2, 6, 1, 1}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
 };
 
-TEST(Product, ConvolutionsAreProductsOfWindows) {
+TEST_P(Product, ConvolutionsAreProductsOfWindows) {
   for (const int32_t dtype : {MORTISE_F32, MORTISE_BF16})
     for (const Window &window : windows)
       for (const int64_t groups : {1, 2, 6}) {
@@ -206,7 +277,7 @@ TEST(Product, ConvolutionsAreProductsOfWindows) {
 }
 
 // NaN wins, and padding neither is chosen nor adds anything.
-TEST(Product, PoolsAreReductionsOfWindows) {
+TEST_P(Product, PoolsAreReductionsOfWindows) {
   for (const char *op : {"max_pool", "sum_pool"})
     for (const int32_t dtype : {MORTISE_F32, MORTISE_F16, MORTISE_I32, MORTISE_UI8})
       for (const Window &window : windows) {
@@ -224,7 +295,7 @@ TEST(Product, PoolsAreReductionsOfWindows) {
       }
 }
 
-TEST(Product, ConvolutionsOfSymbolicExtents) {
+TEST_P(Product, ConvolutionsOfSymbolicExtents) {
   const auto build = [](TestGraph &g, const Dim &images, const Dim &length) {
     V x = g.symbolicInput(MORTISE_F32, {images, 3, length}), w = g.input(MORTISE_F32, {8, 3, 3});
     g.output(g.symbolicOp(
@@ -238,7 +309,7 @@ TEST(Product, ConvolutionsOfSymbolicExtents) {
   checkExtents(build, symbolic, Sizes{{1, 1}, {3, 40}, {2, 129}, {0, 7}});
 }
 
-TEST(Product, SymbolicExtents) {
+TEST_P(Product, SymbolicExtents) {
   const auto build = [](TestGraph &g, const Dim &rows, const Dim &terms) {
     V x = g.symbolicInput(MORTISE_F32, {2, rows, terms}), y = g.symbolicInput(MORTISE_F32, {2, rows, terms});
     V scores = g.symbolicOp(

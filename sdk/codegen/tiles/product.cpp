@@ -3,6 +3,10 @@
 // threads put the factors of the tile's rows and columns into the block's memory, and then each adds their products to
 // the sums of its own results, which stay in registers. Factors and results are expressions, computed like those of any
 // other kernel, so that what stands before and behind a product needs no memory.
+//
+// Factors of f16 and bf16 are multiplied as matrices where the machine does that. Then the results of a thread are
+// those that SimtMachine::multiply gives it: thread number 4 g + t of a subgroup has rows g and g + 8 of a 16 x 8
+// matrix, and there columns 2 t and 2 t + 1.
 #include "emit/simt.hpp"
 
 namespace mortise::codegen {
@@ -24,13 +28,33 @@ struct SimtKernel::Axis {
 struct SimtKernel::Edge {
   Axis axis;
   ExprId factor = 0;
-  bool alongSum = false; // neighbouring threads read neighbouring terms, else neighbouring rows or columns
-  Value first;           // position of the tile
-  Value mine;            // the thread's number along the edge: i32
-  Value array;           // the factors: one term after another, each with one element more, so that writing them term
-                         // by term meets other banks
+  bool alongSum = false;  // neighbouring threads read neighbouring terms, else neighbouring rows or columns
+  unsigned perThread = 1; // results of a thread along the edge
+  unsigned apart = side;  // from one of them to the next; 0: pairs, each `matrixColumns` behind the one before
+  int32_t matrices = 0;   // ProductTile
+  unsigned depth = 0;
+  Value first; // position of the tile
+  Value mine;  // the thread's first result along the edge: i32
+  Value words; // of matrices: the place of the thread's first factor in the array, i32
+  // The factors: one term after another. Of matrices: all terms of one row or column, and then those of the next. Each
+  // has a few elements more, so that threads side by side meet other banks.
+  Value array;
+  Type type;
 
-  unsigned perThread() const { return axis.step / side; }
+  Value offsetOf(Code &c, Value number) const { // of a result of this thread: i32
+    const auto constant = [&](int64_t value) { return c.integer(number.getType(), value); };
+    if (apart)
+      return c.addI(mine, c.mulI(number, constant(apart)));
+    Value pair = arith::ShRUIOp::create(c.b, c.loc, number, constant(1));
+    return c.addI(c.addI(mine, c.andI(number, constant(1))), c.mulI(pair, constant(ProductTile::matrixColumns)));
+  }
+  unsigned count() const { return matrices ? axis.step * stride() : (axis.step + 1) * depth; }
+  unsigned stride() const { return depth + 8; } // of matrices
+  Value placeOf(Code &c, Value along, Value term) const {
+    const auto constant = [&](int64_t value) { return c.integer(along.getType(), value); };
+    return matrices ? c.addI(c.mulI(along, constant(stride())), term)
+                    : c.addI(c.mulI(term, constant(axis.step + 1)), along);
+  }
 };
 
 SimtKernel::Axis SimtKernel::axisOf(unsigned step, llvm::function_ref<bool(const ScheduledLoop &)> isPart) const {
@@ -76,8 +100,10 @@ SmallVector<std::pair<Value, Value>> SimtKernel::share(const Edge &edge, const A
     Value isTerm = enter(terms, first, term), factor = value(edge.factor, plan.reductions[0].operandAt, 0);
     if (isTerm)
       factor = c.select(isTerm, factor, arith::ConstantOp::create(b, c.loc, b.getZeroAttr(factor.getType())));
+    if (edge.matrices)
+      factor = c.intBits(c.toMemory(factor, edge.matrices));
     scopes.pop_back();
-    all.emplace_back(factor, c.addI(c.mulI(term, c.integer(i32, edge.axis.step + 1)), along));
+    all.emplace_back(factor, edge.placeOf(c, along, term));
   }
   return all;
 }
@@ -88,6 +114,8 @@ static Value placeIn(Code &c, Value array, Type type, Value index) {
 
 // Adds the products of the terms in the block's memory to the sums.
 Emitter::Carried SimtKernel::addTerms(const Edge &rows, const Edge &columns, unsigned terms, ValueRange sums) {
+  if (rows.matrices)
+    return addMatrices(rows, columns, terms, sums);
   Type i32 = b.getI32Type(), type = sums[0].getType();
   const bool isReal = isa<FloatType>(type);
   return loop(c.i64(0), c.i64(terms), termsAtOnce, sums, 0, [&](Value from, ValueRange before) {
@@ -97,7 +125,7 @@ Emitter::Carried SimtKernel::addTerms(const Edge &rows, const Edge &columns, uns
       const auto factors = [&](const Edge &edge) {
         Value at = c.addI(c.mulI(number, c.integer(i32, edge.axis.step + 1)), edge.mine);
         SmallVector<Value> all;
-        for (unsigned i = 0; i < edge.perThread(); ++i)
+        for (unsigned i = 0; i < edge.perThread; ++i)
           all.push_back(LLVM::LoadOp::create(
               b, c.loc, type, placeIn(c, edge.array, type, c.addI(at, c.integer(i32, int64_t(i) * side)))));
         return all;
@@ -113,6 +141,42 @@ Emitter::Carried SimtKernel::addTerms(const Edge &rows, const Edge &columns, uns
   });
 }
 
+// Two factors that stand side by side in the array: of the row or column this far behind the thread's first, and of the
+// thread's terms behind `term`.
+Value SimtKernel::wordAt(const Edge &edge, unsigned number, unsigned term) {
+  Value place = c.addI(edge.words, c.integer(b.getI32Type(), int64_t(number) * edge.stride() + term));
+  return LLVM::LoadOp::create(b, c.loc, b.getI32Type(), placeIn(c, edge.array, edge.type, place), /*alignment=*/4);
+}
+
+// The products of the terms in the block's memory are added to the sums by an instruction that rounds to nearest: that
+// of matrices does not, and its errors would add up along the terms.
+Emitter::Carried SimtKernel::addMatrices(const Edge &rows, const Edge &columns, unsigned terms, ValueRange sums) {
+  const unsigned steps = terms / ProductTile::matrixTerms, tall = rows.perThread / 2, wide = columns.perThread / 2;
+  constexpr unsigned half = ProductTile::matrixTerms / 2;
+  SmallVector<Carried> left;
+  for (unsigned i = 0; i < tall * steps; ++i) {
+    const unsigned row = i / steps * ProductTile::matrixRows, term = i % steps * ProductTile::matrixTerms;
+    left.push_back({wordAt(rows, row, term), wordAt(rows, row + 8, term), wordAt(rows, row, term + half),
+                    wordAt(rows, row + 8, term + half)});
+  }
+  Carried next(sums.begin(), sums.end());
+  for (unsigned j = 0; j < wide; ++j) {
+    SmallVector<Carried> made(tall, Carried(4, c.constant(b.getF32Type(), 0)));
+    for (unsigned step = 0; step < steps; ++step) {
+      const unsigned column = j * ProductTile::matrixColumns, term = step * ProductTile::matrixTerms;
+      const Carried right{wordAt(columns, column, term), wordAt(columns, column, term + half)};
+      for (unsigned i = 0; i < tall; ++i) // one does not wait for the one before
+        made[i] = machine.multiply(c, rows.matrices, left[size_t(i) * steps + step], right, made[i]);
+    }
+    for (unsigned i = 0; i < tall; ++i)
+      for (unsigned k = 0; k < 4; ++k) {
+        Value &sum = next[size_t(2 * i + k / 2) * columns.perThread + 2 * j + k % 2];
+        sum = c.add(sum, made[i][k]);
+      }
+  }
+  return next;
+}
+
 // What a result needs is one piece of code for all of them: registers have no numbers, so that each step of the loops
 // selects its sum.
 void SimtKernel::storeTile(const Edge &rows, const Edge &columns, ArrayRef<Value> sums) {
@@ -124,18 +188,18 @@ void SimtKernel::storeTile(const Edge &rows, const Edge &columns, ArrayRef<Value
     return picked;
   };
   const auto forEach = [&](const Edge &edge, llvm::function_ref<void(Value number, Value isInside)> body) {
-    loop(c.i64(0), c.i64(edge.perThread()), 1, {}, 0, [&](Value counter, ValueRange) {
+    loop(c.i64(0), c.i64(edge.perThread), 1, {}, 0, [&](Value counter, ValueRange) {
       Value number = c.resizeInt(counter, i32, false);
-      body(number, enter(edge.axis, edge.first, c.addI(edge.mine, c.mulI(number, c.integer(i32, side)))));
+      body(number, enter(edge.axis, edge.first, edge.offsetOf(c, number)));
       return Carried();
     });
   };
-  const size_t width = columns.perThread();
+  const size_t width = columns.perThread;
   forEach(rows, [&](Value row, Value isRow) {
     SmallVector<Value> line;
     for (size_t j = 0; j < width; ++j) {
       SmallVector<Value> column;
-      for (size_t i = 0; i < rows.perThread(); ++i)
+      for (size_t i = 0; i < rows.perThread; ++i)
         column.push_back(sums[i * width + j]);
       line.push_back(pick(column, row));
     }
@@ -176,20 +240,41 @@ void SimtKernel::product(Value unit) {
   place(columns);
   place(rows);
   setCounters(unit, others.digits);
-  columns.mine = c.andI(member, c.integer(i32, side - 1));
-  rows.mine = arith::ShRUIOp::create(b, c.loc, member, c.integer(i32, llvm::Log2_32(side)));
   const Reduction &sum = plan.reductions[0];
   const Value zero = initial(sum, false)[0];
-  for (Edge *edge : {&rows, &columns})
-    edge->array = shared(zero.getType(), size_t(edge->axis.step + 1) * tile.depth);
-  const Carried start(size_t(rows.perThread()) * columns.perThread(), zero);
+  rows.perThread = tile.rowsPerThread(), columns.perThread = tile.columnsPerThread();
+  for (Edge *edge : {&rows, &columns}) {
+    edge->matrices = tile.matrices, edge->depth = tile.depth;
+    edge->type = tile.matrices ? b.getI16Type() : zero.getType();
+    edge->array = shared(edge->type, edge->count());
+  }
+  const auto bits = [&](Value number, unsigned from, unsigned count) { // powers of 2
+    Value moved = arith::ShRUIOp::create(b, c.loc, number, c.integer(i32, llvm::Log2_32(from)));
+    return c.andI(moved, c.integer(i32, count - 1));
+  };
+  if (tile.matrices) {
+    const unsigned threads = side * side / ProductTile::subgroups;
+    Value group = bits(member, 4, threads / 4), pair = c.mulI(bits(member, 1, 4), c.integer(i32, 2));
+    const auto enterPart = [&](Edge &edge, Value number, unsigned parts) {
+      Value start = c.mulI(number, c.integer(i32, edge.axis.step / parts));
+      Value mine = c.addI(start, group);
+      edge.words = edge.placeOf(c, mine, pair);
+      edge.mine = &edge == &rows ? mine : c.addI(start, pair);
+    };
+    enterPart(columns, bits(member, threads, tile.gridColumns()), tile.gridColumns());
+    enterPart(rows, bits(member, threads * tile.gridColumns(), tile.gridRows()), tile.gridRows());
+    rows.apart = ProductTile::matrixRows / 2, columns.apart = 0;
+  } else {
+    columns.mine = bits(member, 1, side), rows.mine = bits(member, side, side);
+  }
+  const Carried start(size_t(rows.perThread) * columns.perThread, zero);
   const Carried sums = loop(c.i64(0), extent(terms.extent), tile.depth, start, 0, [&](Value from, ValueRange before) {
     Value first = c.resizeInt(from, typeOf(terms), false);
     // All reads before the first write, so that they wait for memory together.
     const auto ofRows = share(rows, terms, first), ofColumns = share(columns, terms, first);
     for (const auto &[edge, factors] : {std::pair(&rows, &ofRows), {&columns, &ofColumns}})
       for (const auto &[factor, at] : *factors)
-        LLVM::StoreOp::create(b, c.loc, factor, placeIn(c, edge->array, zero.getType(), at));
+        LLVM::StoreOp::create(b, c.loc, factor, placeIn(c, edge->array, edge->type, at));
     machine.barrier(c);
     Carried next = addTerms(rows, columns, tile.depth, before);
     machine.barrier(c);
