@@ -84,7 +84,9 @@ std::vector<View> Builder::likelyViews() const {
 
 bool Builder::isCall(const MortiseNode &node, std::span<const View> views) const {
   if (!isProduct(node))
-    return isConvolution(node) || isOp(node, Op::Attention);
+    return findAttribute(node, WindowRewriter::shapeAttribute) || isOp(node, Op::Attention);
+  if (!kernel.device.hasProductsOf(node.results[0]->type->dtype))
+    return false;
   const View &lhs = views[node.operands[0]->index], &rhs = views[node.operands[1]->index];
   return products == ProductsBy::Library ||
          !suitsGroup(node, lhs, rhs, ranges, typical, kernel.device.info().peak_flops);

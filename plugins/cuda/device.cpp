@@ -195,6 +195,12 @@ Result<CUgraph> Device::captureOnce(const std::function<Result<void>(CUstream)> 
   return queued ? ended.error() : queued.error();
 }
 
+// Once. Who has switched a library off knows that it is not there.
+static void sayWhatIsMissing(const Error &error, const char *what) {
+  if (error.code != MORTISE_UNSUPPORTED)
+    log(MORTISE_WARNING, std::string(what) + " are computed by generated kernels, which are slower: " + error.message);
+}
+
 Result<ProductLibrary *> Device::products() {
   std::lock_guard lock(libraryMutex);
   if (!productLibrary) {
@@ -205,6 +211,8 @@ Result<ProductLibrary *> Device::products() {
     };
     productLibrary =
         openProductLibrary(libraries.products, driver.version, workspace, "cuda:" + std::to_string(number), probe);
+    if (!*productLibrary)
+      sayWhatIsMissing(productLibrary->error(), "products");
   }
   if (!*productLibrary)
     return productLibrary->error();
@@ -216,11 +224,18 @@ Result<ConvolutionLibrary *> Device::convolutions() {
   if (!convolutionLibrary) {
     constexpr uint64_t workspace = 256u << 20; // few of its kernels want any, and those transpose
     convolutionLibrary = openConvolutionLibrary(libraries.convolutions, workspace, "cuda:" + std::to_string(number));
+    if (!*convolutionLibrary)
+      sayWhatIsMissing(convolutionLibrary->error(), "convolutions");
   }
   if (!*convolutionLibrary)
     return convolutionLibrary->error();
   return (*convolutionLibrary)->get();
 }
+
+static bool isOfSingle(int32_t dtype) { return dtype == MORTISE_F32 || dtype == MORTISE_F16 || dtype == MORTISE_BF16; }
+
+bool Device::hasProductsOf(int32_t dtype) { return (isOfSingle(dtype) || dtype == MORTISE_F64) && products(); }
+bool Device::hasConvolutionsOf(int32_t dtype) { return isOfSingle(dtype) && convolutions(); }
 
 // As a multiple of the peak for f32 without matrix units. Products reach about two thirds.
 double Device::productFlops(int32_t dtype, bool tensorFloats) const {

@@ -52,6 +52,10 @@ public:
   Result<ProductLibrary *> products();
   // What computes convolutions, likewise.
   Result<ConvolutionLibrary *> convolutions();
+  // Whether there is a library, and it computes them with results of this type. What it does not, kernels do that are
+  // generated.
+  bool hasProductsOf(int32_t dtype);
+  bool hasConvolutionsOf(int32_t dtype);
   // Of products and convolutions, in operations a second.
   double productFlops(int32_t dtype, bool tensorFloats) const;
 

@@ -20,19 +20,13 @@ public:
   Result<const MortiseGraph *> run(const MortiseGraph &region) {
     const MortiseGraph *graph = &region;
     if (WindowRewriter::concern(*graph)) {
-      Result<ConvolutionLibrary *> library = static_cast<ConvolutionLibrary *>(nullptr);
-      if (std::any_of(graph->nodes, graph->nodes + graph->node_count,
-                      [](const MortiseNode *node) { return isConvolution(*node); }))
-        library = device.convolutions();
-      if (!library)
-        return library.error();
-      windows.emplace(*graph, device, *library, options);
+      windows.emplace(*graph, device, options);
       if (auto prepared = windows->prepare(); !prepared)
         return prepared.error();
       if (auto done = apply(*windows, graph); !done)
         return done.error();
     }
-    if (CanonicalProducts::concern(*graph))
+    if (products.concern(*graph))
       if (auto done = apply(products, graph); !done)
         return done.error();
     return graph;
@@ -63,7 +57,7 @@ private:
   Device &device;
   const MortiseCompileOptions &options;
   std::optional<WindowRewriter> windows;
-  CanonicalProducts products;
+  CanonicalProducts products{device};
   std::deque<MortiseGraph> graphs;
 };
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the plugin takes: all that kernels can be generated for, pools and attention among it, and products and
-// convolutions where there are libraries for them.
+// What the plugin takes: all that kernels can be generated for, attention among it, and what libraries compute.
 #include "lowerings.hpp"
 
 #include "device.hpp"
@@ -16,26 +15,16 @@ namespace {
 
 bool isAttention(const MortiseNode &node) { return isOp(node, Op::Attention); }
 
-// Without its library a call is refused with what to do about it.
-template <typename Open> codegen::Support behind(codegen::Support verdict, Open &&open) {
-  if (!verdict.yes)
-    return verdict;
-  const auto library = open();
-  if (library)
-    return verdict;
-  return {false, library.error().code == MORTISE_UNSUPPORTED ? MORTISE_REASON_OPTION : MORTISE_REASON_HARDWARE,
-          library.error().message};
-}
-
 codegen::Support judge(Device &device, const MortiseNode &node, std::span<const SymbolRange> ranges,
                        bool addsNarrowBias) {
-  if (isProduct(node))
-    return behind(supportsProduct(node, addsNarrowBias), [&] { return device.products(); });
-  if (isConvolution(node))
-    return behind(supportsConvolution(node, ranges), [&] { return device.convolutions(); });
+  const int32_t dtype = node.result_count ? node.results[0]->type->dtype : 0;
+  if (isProduct(node) && device.hasProductsOf(dtype))
+    return supportsProduct(node, addsNarrowBias);
+  if (isConvolution(node) && device.hasConvolutionsOf(dtype))
+    return supportsConvolution(node, ranges);
   if (isAttention(node))
     return codegen::supportsAttention(node, device.target());
-  return isPool(node) ? supportsPool(node) : codegen::supportsSimt(node, /*contractions=*/false);
+  return isPool(node) ? supportsPool(node) : codegen::supportsSimt(node, /*contractions=*/true);
 }
 
 } // namespace
@@ -49,8 +38,9 @@ Result<void> propose(Proposal &proposal, bool addsNarrowBias) {
   offer.device = &device.info();
   offer.supports = [&](const MortiseNode &node) { return judge(device, node, ranges, addsNarrowBias); };
   // A product of converted numbers reads them as they were before.
-  offer.readsMemory = [](const MortiseNode &node) {
-    return isAttention(node) || (isProduct(node) && !narrowType(node));
+  offer.readsMemory = [&](const MortiseNode &node) {
+    const bool isCall = isProduct(node) && device.hasProductsOf(node.results[0]->type->dtype);
+    return isAttention(node) || (isCall && !narrowType(node));
   };
   offer.productFlops = [&](const MortiseNode &node) {
     const int32_t narrow = isProduct(node) ? narrowType(node) : 0;

@@ -262,9 +262,9 @@ int32_t narrowType(const MortiseNode &product) {
   return lhs && rhs && lhs->type->dtype == rhs->type->dtype ? lhs->type->dtype : 0;
 }
 
-bool CanonicalProducts::concern(const MortiseGraph &graph) {
-  return std::any_of(graph.nodes, graph.nodes + graph.node_count, [](const MortiseNode *node) {
-    return isProduct(*node) && ((isOp(*node, Op::Dot) && !isReadable(*node)) || narrowType(*node));
+bool CanonicalProducts::concern(const MortiseGraph &graph) const {
+  return std::any_of(graph.nodes, graph.nodes + graph.node_count, [this](const MortiseNode *node) {
+    return isCall(*node) && ((isOp(*node, Op::Dot) && !isReadable(*node)) || narrowType(*node));
   });
 }
 
@@ -311,10 +311,10 @@ void CanonicalProducts::transposeOperands(const MortiseNode &node, Drafts &draft
 }
 
 bool CanonicalProducts::changeNode(const MortiseNode &node, Drafts &drafts) {
-  if (isProduct(node) && narrowType(node))
+  if (isCall(node) && narrowType(node))
     for (const size_t operand : {size_t{0}, size_t{1}})
       drafts.back().operands[operand] = narrowed(*node.operands[operand], drafts);
-  if (isOp(node, Op::Dot) && !isReadable(node))
+  if (isCall(node) && isOp(node, Op::Dot) && !isReadable(node))
     transposeOperands(node, drafts);
   origins.insert(origins.end(), drafts.size(), std::vector<uint32_t>{node.index});
   return true;

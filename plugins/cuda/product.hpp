@@ -32,13 +32,18 @@ int32_t narrowType(const MortiseNode &product);
 // those that are summed last, in one order on both sides.
 class CanonicalProducts : public RegionRewriter {
 public:
-  static bool concern(const MortiseGraph &graph); // otherwise there is nothing to rewrite
+  explicit CanonicalProducts(Device &device) : device(device) {}
+  bool concern(const MortiseGraph &graph) const; // otherwise there is nothing to rewrite
 
 private:
+  bool isCall(const MortiseNode &node) const { // the library computes it
+    return isProduct(node) && device.hasProductsOf(node.results[0]->type->dtype);
+  }
   bool changeNode(const MortiseNode &node, Drafts &drafts) override;
   void transposeOperands(const MortiseNode &node, Drafts &drafts);
   const MortiseValue *narrowed(const MortiseValue &value, Drafts &drafts);
 
+  Device &device;
   std::map<const MortiseValue *, const MortiseValue *> narrowViews; // by the original of f32
 };
 

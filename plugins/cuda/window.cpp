@@ -123,17 +123,16 @@ bool WindowRewriter::concern(const MortiseGraph &graph) {
 
 // ---- What belongs together
 
-WindowRewriter::WindowRewriter(const MortiseGraph &graph, Device &device, ConvolutionLibrary *library,
-                               const MortiseCompileOptions &options)
-    : graph(graph), device(device), library(library), options(options), typical(typicalValues(graph)),
-      soleUsers(soleUsersOf(graph)), absorbed(graph.node_count) {
+WindowRewriter::WindowRewriter(const MortiseGraph &graph, Device &device, const MortiseCompileOptions &options)
+    : graph(graph), device(device), options(options), typical(typicalValues(graph)), soleUsers(soleUsersOf(graph)),
+      absorbed(graph.node_count) {
   findPatterns();
 }
 
 // Last convolutions first: of two that are added, the later one adds the other's result.
 void WindowRewriter::findPatterns() {
   for (size_t n = graph.node_count; n-- > 0;) {
-    if (!isConvolution(*graph.nodes[n]))
+    if (!isConvolution(*graph.nodes[n]) || !device.hasConvolutionsOf(graph.nodes[n]->results[0]->type->dtype))
       continue;
     Pattern pattern = patternOf(*graph.nodes[n]);
     for (const uint32_t node : pattern.nodes)
@@ -166,6 +165,15 @@ WindowRewriter::Pattern WindowRewriter::patternOf(const MortiseNode &convolution
 }
 
 // ---- What the library is asked for
+
+// The library reads 16 bytes of channels at once. For numbers of 16 bits with other channels, as images have them, it
+// has one engine, which takes many times as long as the tensors take to be read and written.
+bool WindowRewriter::isGenerated(const MortiseNode &convolution) const {
+  constexpr int64_t channelsAtOnce = 8;
+  const MortiseType &weight = *convolution.operands[1]->type;
+  return isNarrow(weight.dtype) && device.target().matrices && intAttribute(convolution, "groups") == 1 &&
+         weight.dims[1] % channelsAtOnce != 0;
+}
 
 // Best first. The last one is always there.
 std::vector<WindowRewriter::Form> WindowRewriter::formsOf(const Pattern &pattern) const {
@@ -231,16 +239,21 @@ Result<std::shared_ptr<LibraryConvolution>> WindowRewriter::ask(const Convolutio
     return call.error();
   if (std::ranges::find(call->result, 0) != call->result.end())
     return Error{MORTISE_UNSUPPORTED, "there is nothing to compute"};
+  Result<ConvolutionLibrary *> library = device.convolutions();
+  if (!library)
+    return library.error();
   Result<Entered> entered = Entered::into(device);
   if (!entered)
     return entered.error();
-  return library->prepare(*call);
+  return (*library)->prepare(*call);
 }
 
 Result<void> WindowRewriter::prepare() {
   std::set<ConvolutionCall> met;
   std::vector<ConvolutionShape> wanted;
   for (const auto &[last, pattern] : patterns) {
+    if (isGenerated(*pattern.convolution))
+      continue;
     ConvolutionShape shape = shapeOf(pattern, formsOf(pattern)[0]);
     if (Result<ConvolutionCall> call = callOf(shape, typical); call && met.insert(*call).second)
       wanted.push_back(std::move(shape));
@@ -308,8 +321,25 @@ const MortiseValue *WindowRewriter::padded(const MortiseValue &value, size_t fir
       {attribute("low", low), attribute("high", high), attribute("interior", std::vector<int64_t>(dims.size(), 0))});
 }
 
+// As a group computes it, in front of what `finished` adds, which becomes a part of the group.
+const MortiseValue *WindowRewriter::generated(const Pattern &pattern, Drafts &drafts) {
+  const MortiseNode &node = *pattern.convolution;
+  const std::vector<int64_t> order = toLast(static_cast<size_t>(node.results[0]->type->rank));
+  std::vector<const MortiseAttribute *> attributes{attribute(codegen::channelsLastAttribute, int64_t{1}),
+                                                   attribute("groups", int64_t{1})};
+  for (const char *name : {"strides", "low", "high", "dilations"})
+    attributes.push_back(attribute(name, listAttribute(node, name)));
+  return add(drafts, Op::Convolution, {lastOf(*node.operands[0], drafts), transposed(drafts, *node.operands[1], order)},
+             MORTISE_F32, permuted(dimsOf(*node.results[0]->type), order), std::move(attributes));
+}
+
 bool WindowRewriter::convolve(const Pattern &pattern, Drafts &drafts) {
   const MortiseNode &node = *pattern.convolution;
+  if (isGenerated(node)) {
+    const MortiseValue *sums = generated(pattern, drafts);
+    replaceByLast(*pattern.last, *finished(pattern, sums, sums->type->rank - 1, drafts), drafts);
+    return true;
+  }
   const std::vector<Form> forms = formsOf(pattern);
   size_t chosen = 0;
   for (; chosen + 1 < forms.size(); ++chosen) {

@@ -17,15 +17,13 @@ codegen::Support supportsPool(const MortiseNode &node);
 // A convolution becomes a node that the Builder calls the library for, with an attribute that is the number of its
 // shape, between nodes for what the library does not do. Where its kernels want channels last, its values are stored
 // so, and ops on elements that follow compute in that order, up to the next convolution: transposes are views. An
-// addition and a relu behind a convolution of f16 or bf16 are the library's as well. A pool becomes the largest, or the
-// sum, of slices.
+// addition and a relu behind a convolution of f16 or bf16 are the library's as well. What it is slow at becomes a
+// convolution of a group. A pool becomes the largest, or the sum, of slices.
 class WindowRewriter : public RegionRewriter {
 public:
   static constexpr const char *shapeAttribute = "cuda.shape";
   static bool concern(const MortiseGraph &graph); // otherwise there is nothing to rewrite
-  // `library`: NULL only where no node is a convolution.
-  WindowRewriter(const MortiseGraph &graph, Device &device, ConvolutionLibrary *library,
-                 const MortiseCompileOptions &options);
+  WindowRewriter(const MortiseGraph &graph, Device &device, const MortiseCompileOptions &options);
   // Asks the library for what the region's convolutions need most, by several threads: it takes its time, and remembers
   // the answers. Errors: those of the device.
   Result<void> prepare();
@@ -53,12 +51,14 @@ private:
   bool changeNode(const MortiseNode &node, Drafts &drafts) override;
   void findPatterns();
   Pattern patternOf(const MortiseNode &convolution) const;
+  bool isGenerated(const MortiseNode &convolution) const;
   std::vector<Form> formsOf(const Pattern &pattern) const;
   ConvolutionShape shapeOf(const Pattern &pattern, const Form &form) const;
   static Window windowOf(const MortiseNode &node);
   Result<std::shared_ptr<LibraryConvolution>> ask(const ConvolutionShape &shape) const;
 
   bool convolve(const Pattern &pattern, Drafts &drafts);
+  const MortiseValue *generated(const Pattern &pattern, Drafts &drafts);
   const MortiseValue *finished(const Pattern &pattern, const MortiseValue *sums, int64_t channelAxis, Drafts &drafts);
   bool pool(const MortiseNode &node, Drafts &drafts);
   bool follow(const MortiseNode &node, Drafts &drafts);
@@ -69,7 +69,6 @@ private:
 
   const MortiseGraph &graph;
   Device &device;
-  ConvolutionLibrary *const library;
   const MortiseCompileOptions &options;
   const std::vector<int64_t> typical;
   std::vector<const MortiseNode *> soleUsers;                 // per value

@@ -53,7 +53,6 @@ ValueId fused(Network &net, const Form &form, int32_t dtype, bool scale, bool bi
 }
 // Dense with channels first and last: no group moves anything.
 const Form points{{3, 16, 1, 1}, {8, 16, 1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}};
-const Form whole{{2, 1, 5, 4}, {8, 1, 5, 4}, {1, 1}, {0, 0}, {0, 0}, {1, 1}};
 // Of which kernels have to move what is stored.
 const Form image{{2, 16, 9, 9}, {8, 16, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
 
@@ -92,24 +91,23 @@ TEST(CudaConvolutions, OfSinglePrecisionAreReadAndWrittenAsTheyLie) {
 
 TEST(CudaConvolutions, OfNarrowNumbersAreFinishedByTheLibraryAndRoundedOnce) {
   for (const int32_t dtype : narrow)
-    for (const Form &form : {points, whole})
-      for (const bool scale : {false, true})
-        for (const bool bias : {false, true})
-          for (const char *activation : {"none", "relu"})
-            for (const uint64_t skew : {0, 2}) {
-              SCOPED_TRACE(std::string(dtypeName(dtype)) + " " + testing::PrintToString(form.x) + activation +
-                           std::to_string(scale) + std::to_string(bias) + std::to_string(skew));
-              const Session session;
-              Network net;
-              net.output(fused(net, form, dtype, scale, bias, activation));
-              const auto graph = net.finish();
-              Region region(session.devices[0], graph);
-              EXPECT_EQ(region.steps, 1u) << region.text();
-              configureDnn("");
-              runAndCompare(session.devices[0], region, graph->view(), skew);
-              EXPECT_THAT(dnnLines("execute"), SizeIs(2));
-              EXPECT_THAT(dnnLines("WRONG"), IsEmpty());
-            }
+    for (const bool scale : {false, true})
+      for (const bool bias : {false, true})
+        for (const char *activation : {"none", "relu"})
+          for (const uint64_t skew : {0, 2}) {
+            SCOPED_TRACE(std::string(dtypeName(dtype)) + " " + activation + std::to_string(scale) +
+                         std::to_string(bias) + std::to_string(skew));
+            const Session session;
+            Network net;
+            net.output(fused(net, points, dtype, scale, bias, activation));
+            const auto graph = net.finish();
+            Region region(session.devices[0], graph);
+            EXPECT_EQ(region.steps, 1u) << region.text();
+            configureDnn("");
+            runAndCompare(session.devices[0], region, graph->view(), skew);
+            EXPECT_THAT(dnnLines("execute"), SizeIs(2));
+            EXPECT_THAT(dnnLines("WRONG"), IsEmpty());
+          }
 }
 
 TEST(CudaConvolutions, AnAdditionBehindOneIsTheLibrarysToo) {
@@ -435,7 +433,7 @@ std::shared_ptr<const Graph> oneConvolution(const Form &form, int32_t dtype = MO
 TEST(CudaConvolutions, WhatThePluginLacksIsAnswer) {
   const Session session;
   EXPECT_EQ(propose(session.devices[0], oneConvolution(image, MORTISE_BF16)->view()).candidates, 1u);
-  EXPECT_EQ(propose(session.devices[0], oneConvolution(image, MORTISE_F64)->view()).reason, MORTISE_REASON_DTYPE);
+  EXPECT_EQ(propose(session.devices[0], oneConvolution(image, MORTISE_F64)->view()).candidates, 1u); // a group
   Form nothing = image;
   nothing.x[1] = nothing.weight[1] = 0;
   EXPECT_EQ(propose(session.devices[0], oneConvolution(nothing)->view()).reason, MORTISE_REASON_SIZE);
@@ -448,18 +446,42 @@ TEST(CudaConvolutions, WhatThePluginLacksIsAnswer) {
   EXPECT_THAT(pool.detail, HasSubstr("at most 64 elements"));
 }
 
-TEST(CudaConvolutions, WithoutTheLibraryTheRefusalSaysWhatToInstall) {
-  const auto answer = [](const char *library) {
+TEST(CudaConvolutions, WithoutTheLibraryTheyAreGenerated) {
+  const auto graph = oneConvolution(image, MORTISE_BF16);
+  const auto said = [&](const char *library) {
     const Session session("", MORTISE_TEST_STAND_IN, MORTISE_TEST_BLAS_STAND_IN, library);
-    return propose(session.devices[0], oneConvolution(image)->view());
+    std::string text = saidWhenTaken(session, graph->view());
+    const Region region(session.devices[0], graph);
+    EXPECT_EQ(region.steps, 1U);
+    EXPECT_THAT(region.text(), HasSubstr("cuda.product"));
+    return text;
   };
-  const Answer absent = answer("/nowhere/libcudnn.so.9");
-  EXPECT_EQ(absent.candidates, 0u);
-  EXPECT_EQ(absent.reason, MORTISE_REASON_HARDWARE);
-  EXPECT_THAT(absent.detail, AllOf(HasSubstr("/nowhere/libcudnn.so.9"), HasSubstr("pip install nvidia-cudnn-cu13"),
-                                   HasSubstr("MORTISE_CUDA_CUDNN")));
-  EXPECT_THAT(answer("libm.so.6").detail, HasSubstr("cudnnBackendExecute"));
-  EXPECT_EQ(answer("off").reason, MORTISE_REASON_OPTION);
+  EXPECT_THAT(said("/nowhere/libcudnn.so.9"),
+              AllOf(HasSubstr("convolutions are computed by generated kernels"), HasSubstr("/nowhere/libcudnn.so.9"),
+                    HasSubstr("pip install nvidia-cudnn-cu13"), HasSubstr("MORTISE_CUDA_CUDNN")));
+  EXPECT_THAT(said("libm.so.6"), HasSubstr("cudnnBackendExecute"));
+  EXPECT_THAT(said("off"), IsEmpty());
+}
+
+// Images have three channels, of which the library reads no 16 bytes at once. With all that stands behind it it is one
+// kernel, whose result the library reads as it is.
+TEST(CudaConvolutions, OfFewChannelsAreGeneratedAndStoredWithChannelsLast) {
+  const Form first{{2, 3, 16, 16}, {16, 3, 7, 7}, {2, 2}, {3, 3}, {3, 3}, {1, 1}};
+  const Form second{{2, 16, 8, 8}, {8, 16, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+  for (const int32_t dtype : {MORTISE_F32, MORTISE_F16, MORTISE_BF16}) {
+    const Session session;
+    Network net;
+    const ValueId x = fused(net, first, dtype, true, true, "relu", MORTISE_VALUE_CONSTANT);
+    net.output(
+        net.op("convolution", {x, net.input(dtype, second.weight, MORTISE_VALUE_CONSTANT)}, attributesOf(second)));
+    configureDnn("");
+    const Region region(session.devices[0], net.finish());
+    const bool isGenerated = dtype != MORTISE_F32;
+    EXPECT_EQ(count(region.text(), "cudnn.convolution"), isGenerated ? 1U : 2U) << region.text();
+    EXPECT_EQ(count(region.text(), "cuda.product"), isGenerated ? 1U : 0U) << region.text();
+    if (isGenerated) // the convolutions, and the output with channels first
+      EXPECT_EQ(region.steps, 3U) << region.text();
+  }
 }
 
 TEST(CudaConvolutions, TheCopyThatTheProcessHasIsTaken) {

@@ -14,6 +14,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::SizeIs;
 
 TEST(CudaProducts, AreProposedWithTheirCost) {
@@ -29,16 +30,15 @@ TEST(CudaProducts, AreProposedWithTheirCost) {
   EXPECT_NEAR(cost(MORTISE_F16), 2.0 * 8192 * 8192 * 8192 / 0.7e15 * 1e9, 1e6);
 }
 
-TEST(CudaProducts, WhatTheLibraryLacksIsRefused) {
+TEST(CudaProducts, WhatTheLibraryLacksIsDecomposedOrGenerated) {
   const Session session;
-  Answer answer;
-  answer = propose(session.devices[0], product(MORTISE_F64, 8, true)->view()); // a bias
+  const Answer answer = propose(session.devices[0], product(MORTISE_F64, 8, true)->view()); // a bias
   EXPECT_EQ(answer.reason, MORTISE_REASON_DTYPE);
   EXPECT_THAT(answer.detail, HasSubstr("decomposition"));
   Network net;
   net.output(net.dot(net.input(MORTISE_I32, {4, 4}), net.input(MORTISE_I32, {4, 4}), {}, {}, {1}, {0}));
-  answer = propose(session.devices[0], net.finish()->view());
-  EXPECT_EQ(answer.reason, MORTISE_REASON_DTYPE);
+  const Region region(session.devices[0], net.finish());
+  EXPECT_THAT(region.text(), HasSubstr("cuda.product"));
 }
 
 TEST(CudaProducts, BiasesAreTheLibrarysUnlessTheUserWantsNone) {
@@ -66,21 +66,22 @@ TEST(CudaProducts, BiasesAreTheLibrarysUnlessTheUserWantsNone) {
   }
 }
 
-TEST(CudaProducts, WithoutTheLibraryTheRefusalSaysWhatToInstall) {
+TEST(CudaProducts, WithoutTheLibraryTheyAreGenerated) {
+  const auto graph = product(MORTISE_BF16, 64, true);
   const Session absent("", MORTISE_TEST_STAND_IN, "/nowhere/libcublasLt.so.13");
-  Answer answer = propose(absent.devices[0], product(MORTISE_F32, 8)->view());
-  EXPECT_EQ(answer.candidates, 0u);
-  EXPECT_EQ(answer.reason, MORTISE_REASON_HARDWARE);
-  EXPECT_THAT(answer.detail, AllOf(HasSubstr("/nowhere/libcublasLt.so.13"), HasSubstr("pip install nvidia-cublas"),
-                                   HasSubstr("MORTISE_CUDA_CUBLASLT")));
+  EXPECT_THAT(saidWhenTaken(absent, graph->view()),
+              AllOf(HasSubstr("products are computed by generated kernels"), HasSubstr("/nowhere/libcublasLt.so.13"),
+                    HasSubstr("pip install nvidia-cublas"), HasSubstr("MORTISE_CUDA_CUBLASLT")));
+  EXPECT_THAT(saidWhenTaken(absent, graph->view()), IsEmpty()); // once
   const Session other("", MORTISE_TEST_STAND_IN, "libm.so.6");
-  answer = propose(other.devices[0], product(MORTISE_F32, 8)->view());
-  EXPECT_EQ(answer.reason, MORTISE_REASON_HARDWARE);
-  EXPECT_THAT(answer.detail, HasSubstr("cublasLtMatmul"));
+  EXPECT_THAT(saidWhenTaken(other, graph->view()), HasSubstr("cublasLtMatmul"));
   const Session off("", MORTISE_TEST_STAND_IN, "off");
-  answer = propose(off.devices[0], product(MORTISE_F32, 8)->view());
-  EXPECT_EQ(answer.reason, MORTISE_REASON_OPTION);
-  const Region compiled(off.devices[0], smallGraph()); // all else works
+  EXPECT_THAT(saidWhenTaken(off, graph->view()), IsEmpty());
+  for (const Session *session : {&absent, &other, &off}) {
+    const Region region(session->devices[0], graph);
+    EXPECT_EQ(region.steps, 1U);
+    EXPECT_THAT(region.text(), HasSubstr("cuda.product"));
+  }
 }
 
 // PyTorch's, in most processes.
@@ -91,7 +92,7 @@ TEST(CudaProducts, ACopyThatIsLoadedIsShared) {
   Region region(session.devices[0], product(MORTISE_F32, 8));
   EXPECT_THAT(blasCalls("cublasLtCreate"), SizeIs(1));
   const Session older("version=12040", MORTISE_TEST_STAND_IN, "auto"); // this driver does not run that library
-  EXPECT_THAT(propose(older.devices[0], product(MORTISE_F32, 8)->view()).detail, HasSubstr("(libcublasLt.so.12)"));
+  EXPECT_THAT(saidWhenTaken(older, product(MORTISE_F32, 8)->view()), HasSubstr("(libcublasLt.so.12)"));
 }
 
 TEST(CudaProducts, OnlyTheEnvironmentNamesAnotherLibrary) {

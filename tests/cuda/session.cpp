@@ -160,4 +160,11 @@ std::shared_ptr<const Graph> product(int32_t dtype, int64_t size, bool bias) {
   return net.finish();
 }
 
+std::string saidWhenTaken(const Session &session, const MortiseGraph &graph) {
+  takeLog();
+  const Answer answer = propose(session.devices[0], graph);
+  EXPECT_EQ(answer.candidates, 1U) << answer.detail;
+  return takeLog();
+}
+
 } // namespace mortise::test

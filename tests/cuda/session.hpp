@@ -67,6 +67,9 @@ void configureDnn(const std::string &settings);
 std::vector<std::string> dnnLines(const std::string &word);
 std::string dnnCounts();
 
+// What the plugin has logged while it answered whether it takes the graph, which it has to.
+std::string saidWhenTaken(const Session &session, const MortiseGraph &graph);
+
 // A linear of two matrices of so many rows and columns, and a bias.
 std::shared_ptr<const Graph> product(int32_t dtype, int64_t size, bool bias = false);
 

@@ -2,6 +2,8 @@
 // Nodes as expressions: composites expanded, products and windows over index maps.
 #include "graph/expr.hpp"
 
+#include <mortise/codegen/simt.hpp>
+
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -126,8 +128,9 @@ private:
                  const std::vector<int64_t> &lhsSummed, const std::vector<int64_t> &rhsSummed);
   ExprId linear();
   ExprId window(ExprId operand, std::vector<Dim> dims, std::vector<int64_t> axes, std::vector<int64_t> steps);
-  ExprId padded(ExprId x, double real, int64_t integer);
+  ExprId padded(ExprId x, double real, int64_t integer, size_t firstSpatial = 2);
   ExprId convolution(bool &known);
+  ExprId convolutionOfLast();
   ExprId pool(bool largest);
   ExprId softmax(bool log);
   ExprId normalise(ExprId x, const std::vector<int64_t> &axes, bool centred);
@@ -315,7 +318,7 @@ ExprId Expansion::window(ExprId operand, std::vector<Dim> dims, std::vector<int6
 }
 
 // With the node's padding along the spatial dimensions, where it has any: the number of the two that fits the dtype.
-ExprId Expansion::padded(ExprId x, double real, int64_t integer) {
+ExprId Expansion::padded(ExprId x, double real, int64_t integer, size_t firstSpatial) {
   const std::vector<int64_t> low = ints(node, "low"), high = ints(node, "high");
   const auto isZero = [](int64_t pad) { return pad == 0; };
   if (std::ranges::all_of(low, isZero) && std::ranges::all_of(high, isZero))
@@ -332,8 +335,8 @@ ExprId Expansion::padded(ExprId x, double real, int64_t integer) {
   pad.starts.assign(pad.dims.size(), 0);
   pad.steps.assign(pad.dims.size(), 0);
   for (size_t i = 0; i < low.size(); ++i) {
-    pad.starts[i + 2] = low[i];
-    pad.dims[i + 2] += low[i] + high[i];
+    pad.starts[i + firstSpatial] = low[i];
+    pad.dims[i + firstSpatial] += low[i] + high[i];
   }
   pad.operands = {x, append(std::move(padding))};
   return append(std::move(pad));
@@ -376,6 +379,33 @@ ExprId Expansion::convolution(bool &known) {
   const ExprId sum =
       reduce(Op::ReduceSum, make(Op::Mul, {x, window(operands[1], dims, weightAxes, weightSteps)}), summed);
   return groups > 1 ? reshape(sum, result) : sum;
+}
+
+// Of channels last (channelsLastAttribute), over the space N, positions, O, window, C.
+ExprId Expansion::convolutionOfLast() {
+  const std::vector<Dim> result = dimsOf(*node.results[0]->type), weights = at(operands[1]).dims;
+  const std::vector<int64_t> strides = ints(node, "strides"), dilations = ints(node, "dilations");
+  const auto spatial = static_cast<int64_t>(strides.size());
+  const int64_t outputs = spatial + 1, inputs = 2 * spatial + 2; // axes of the space
+  dag.product = true;
+  std::vector<Dim> dims = result;
+  dims.insert(dims.end(), weights.begin() + 1, weights.end());
+  std::vector<int64_t> xAxes{0, -1}, xSteps{1, 0}, weightAxes{outputs, -1}, weightSteps{1, 0}, summed;
+  for (int64_t i = 0; i < spatial; ++i) {
+    const int64_t offset = outputs + 1 + i;
+    summed.push_back(offset);
+    xAxes.insert(xAxes.end(), {1 + i, offset}), xSteps.insert(xSteps.end(), {strides[i], dilations[i]});
+    weightAxes.insert(weightAxes.end(), {offset, -1}), weightSteps.insert(weightSteps.end(), {1, 0});
+  }
+  summed.push_back(inputs);
+  for (auto *axes : {&xAxes, &weightAxes})
+    axes->insert(axes->end(), {inputs, -1});
+  for (auto *steps : {&xSteps, &weightSteps})
+    steps->insert(steps->end(), {1, 0});
+  const int32_t dtype = node.results[0]->type->dtype;
+  const ExprId x = window(padded(operands[0], 0, 0, 1), dims, xAxes, xSteps),
+               weight = window(operands[1], dims, weightAxes, weightSteps);
+  return reduce(Op::ReduceSum, make(Op::Mul, {keepAs(x, dtype), keepAs(weight, dtype)}), summed);
 }
 
 // A reduction over the space N, C, window, positions.
@@ -654,7 +684,7 @@ bool Expansion::run(ExprId &result) {
     result = linear();
     break;
   case Op::Convolution:
-    result = convolution(known);
+    result = intAttribute(node, channelsLastAttribute) ? convolutionOfLast() : convolution(known);
     break;
   case Op::MaxPool:
   case Op::SumPool:

@@ -2,6 +2,8 @@
 // Products on the schedules of GPUs: tiles and their edges, operands through views, what is computed before and behind.
 #include "product_graphs.hpp"
 
+#include <array>
+#include <cstring>
 #include <optional>
 
 using namespace mortise;
@@ -274,6 +276,83 @@ TEST_P(Product, ConvolutionsAreProductsOfWindows) {
         if (HasFatalFailure())
           return;
       }
+}
+
+V turned(TestGraph &b, V x, bool toLast) { // channels
+  const auto rank = static_cast<int64_t>(x->type->rank);
+  Dims permutation{0};
+  if (!toLast)
+    permutation.push_back(rank - 1);
+  for (int64_t axis = toLast ? 2 : 1; axis < rank - (toLast ? 0 : 1); ++axis)
+    permutation.push_back(axis);
+  if (toLast)
+    permutation.push_back(1);
+  return transpose(b, x, permutation);
+}
+
+// Compared with the same between transposes, of f32 and rounded behind what follows it.
+TEST_P(Product, ConvolutionsOfChannelsLast) {
+  for (const int32_t dtype : {MORTISE_F32, MORTISE_F16, MORTISE_BF16})
+    for (const Window &window : windows) {
+      const std::string what = std::string(dtypeName(dtype)) + " " + std::to_string(window.x.size()) + "-d";
+      Dims weights{20, window.x[1]};
+      weights.insert(weights.end(), window.extents.begin(), window.extents.end());
+      const Dims result = window.result(20);
+      const auto last = [](const Dims &dims) {
+        Dims turned{dims[0]};
+        turned.insert(turned.end(), dims.begin() + 2, dims.end());
+        turned.push_back(dims[1]);
+        return turned;
+      };
+      const auto convolved = [&](TestGraph &b, V x, V w, bool isLast) {
+        std::vector<Attr> attributes = window.attributes();
+        attributes.push_back({"groups", int64_t{1}});
+        if (isLast)
+          attributes.push_back({channelsLastAttribute, int64_t{1}});
+        return b.op("convolution", {x, w}, MORTISE_F32, isLast ? last(result) : result, attributes);
+      };
+      const auto wide = [&](TestGraph &b, V value) {
+        const Dims dims(value->type->dims, value->type->dims + value->type->rank);
+        return dtype == MORTISE_F32 ? value : b.op("convert", {value}, MORTISE_F32, dims, {{"dtype", "f32"}});
+      };
+      const auto finished = [&](TestGraph &b, V y, V bias) {
+        V all = b.op("broadcast", {wide(b, bias)}, MORTISE_F32, last(result),
+                     {{"shape", last(result)}, {"axes", Dims{static_cast<int64_t>(result.size()) - 1}}});
+        V active = unary(b, "relu", add(b, y, all));
+        b.output(dtype == MORTISE_F32 ? active
+                                      : b.op("convert", {active}, dtype, last(result), {{"dtype", dtypeName(dtype)}}));
+      };
+      const auto inputs = [&](TestGraph &b) {
+        return std::array{b.input(dtype, last(window.x)), b.input(dtype, last(weights)), b.input(dtype, {20})};
+      };
+      TestGraph known, made;
+      const auto [x, w, bias] = inputs(known);
+      V y = convolved(known, turned(known, wide(known, x), false), turned(known, wide(known, w), false), false);
+      finished(known, turned(known, y, true), bias);
+      const auto [lastX, lastW, lastBias] = inputs(made);
+      finished(made, convolved(made, lastX, lastW, true), lastBias);
+
+      Oracle oracle(known);
+      for (V each : {x, w, bias})
+        oracle.fill(each, Fill::Small);
+      oracle.interpret(what);
+      const MortiseGraph &graph = made.view();
+      const std::vector<Group> groups = groupsOf(graph);
+      EXPECT_EQ(groups.size(), 1U) << what;
+      const auto functions = Emulator::shared().compile(graph, groups);
+      ASSERT_TRUE(functions) << what << functions.error().message;
+      Memory memory(graph);
+      memory.poison();
+      for (size_t i = 0; i < graph.input_count; ++i)
+        std::memcpy(memory.at(graph.inputs[i]->index), oracle.memory.at(known.view().inputs[i]->index),
+                    byteSize(*graph.inputs[i]->type));
+      for (size_t g = 0; g < groups.size(); ++g)
+        runGroup(groups[g], functions->at(g), memory);
+      const V found = graph.outputs[0], wanted = known.view().outputs[0];
+      for (int64_t i = 0; i < elementCount(*found->type); ++i)
+        ASSERT_EQ(element(memory.at(found->index), dtype, i), element(oracle.expected.at(wanted->index), dtype, i))
+            << what << " element " << i;
+    }
 }
 
 // NaN wins, and padding neither is chosen nor adds anything.
