@@ -102,7 +102,7 @@ def wrong(case: Case, found: Any, inputs: tuple) -> str:
             if not torch.equal(one.double(), other.double()):
                 return f"result {number}: {int((one.double() != other.double()).sum())} of {one.numel()} elements are wrong"
             continue
-        size = case.exact(*[x.abs() if x.is_floating_point() else x for x in wide]) if case.terms > 1 else other
+        size = case.exact(*[x.abs() if x.is_floating_point() else x for x in wide])
         unit = torch.finfo(one.dtype).eps * other.abs() + torch.finfo(torch.float32).eps * case.terms.bit_length() * (size.abs() + 1)
         share = ((one.double() - other).abs() / (TOLERANCE * unit)).max()
         if not float(share) <= 1:

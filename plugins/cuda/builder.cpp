@@ -182,6 +182,9 @@ Result<void> Builder::fuse() {
   for (const Call &call : calls)
     if (auto chosen = chooseOperands(call, [&](uint32_t value) { return views[value]; }); !chosen)
       return chosen.error();
+  for (size_t n = 0; n < region.node_count; ++n) // weights are read along the sum
+    if (findAttribute(*region.nodes[n], codegen::channelsLastAttribute))
+      request.materialise[region.nodes[n]->operands[1]->index] = true;
   const std::vector<bool> takenByCalls = request.taken;
   for (bool again = true; again;) {
     if (cancelled())

@@ -56,8 +56,10 @@ public:
   // generated.
   bool hasProductsOf(int32_t dtype);
   bool hasConvolutionsOf(int32_t dtype);
-  // Of products and convolutions, in operations a second.
+  // Of products and convolutions of libraries, in operations a second.
   double productFlops(int32_t dtype, bool tensorFloats) const;
+  // And of generated ones.
+  double generatedFlops(int32_t dtype, bool isConvolution) const;
 
   const Driver &driver; // its functions want a context that is current: Entered
   // Driver::check, with the device's name in the message. Remembers when the device is lost.

@@ -43,8 +43,10 @@ Result<void> propose(Proposal &proposal, bool addsNarrowBias) {
     return isAttention(node) || (isCall && !narrowType(node));
   };
   offer.productFlops = [&](const MortiseNode &node) {
-    const int32_t narrow = isProduct(node) ? narrowType(node) : 0;
-    return device.productFlops(narrow ? narrow : node.results[0]->type->dtype, tensorFloats);
+    const int32_t dtype = node.results[0]->type->dtype, narrow = isProduct(node) ? narrowType(node) : 0;
+    const bool isCall = isProduct(node) ? device.hasProductsOf(dtype) : device.hasConvolutionsOf(dtype);
+    return isCall ? device.productFlops(narrow ? narrow : dtype, tensorFloats)
+                  : device.generatedFlops(narrow ? narrow : dtype, isConvolution(node));
   };
   return codegen::propose(proposal, offer);
 }

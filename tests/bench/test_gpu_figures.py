@@ -18,7 +18,8 @@ import measure
 import torch
 import torch_mortise
 import verdict
-from figures import cuda_ordered, cuda_peers, gpu_mixed, gpu_networks, gpu_robust, rocm_assemble, rocm_stand_in, simt_targets, vulkan_speed
+from figures import (cuda_generated, cuda_ordered, cuda_peers, gpu_mixed, gpu_networks, gpu_robust, rocm_assemble, rocm_stand_in,
+                     simt_targets, vulkan_speed)
 
 KERNEL = {"kernel": "softmax", "vgprs": 40, "sgprs": 20, "shared": 64, "problem": ""}
 LINE = {"graph": "softmax f32 3x37", "aligned": False, "ms": 2.0, "bytes": 9, "problem": "", "kernels": [KERNEL]}
@@ -361,3 +362,33 @@ def test_random_numbers_are_judged_by_their_zeros():
     assert cuda_ordered.wrong(case, case.function(*inputs), inputs) == ""
     assert cuda_ordered.wrong(case, inputs[0], inputs)
     assert cuda_ordered.wrong(case, torch.zeros_like(inputs[0]), inputs)
+
+
+@pytest.mark.parametrize("name", ["product bf16 16x4096x4096", "product f32 1000x1001x999"])
+def test_generated_products_are_judged(name):
+    case = cuda_generated.cases()[name]
+    torch.manual_seed(1)
+    inputs = case.inputs("cpu")
+    exact = case.function(*[x.double() for x in inputs])
+    found = case.function(*inputs)
+    eager = {"eager_error": cuda_generated.error(found, exact), "lowerings": ["cuda.product"]}
+    assert cuda_generated.passes(eager | {"error": cuda_generated.error(found, exact)})
+    one = found.clone()
+    one[0, 0] = float("nan")
+    for fault in (torch.zeros_like(found), found.flip(0), one, found * 1.1):
+        assert not cuda_generated.passes(eager | {"error": cuda_generated.error(fault, exact)})
+
+
+def test_products_of_a_library_are_not_generated():
+    good = {"error": 1e-6, "eager_error": 1e-6}
+    for names in ([], ["cublaslt.matmul"], ["cublaslt.matmul", "cuda.product"], ["cuda.pointwise"]):
+        assert not cuda_generated.passes(good | {"lowerings": names})
+    step = {"lowering": "cudnn.convolution"}
+    assert cuda_generated.lowerings({"graphs": [{"program": {"placement": [{"steps": [step, step]}]}}]}) == ["cudnn.convolution"]
+
+
+def test_convolutions_count_their_operations():
+    case = cuda_generated.cases()["convolution bf16 32x64x56x56 64 3x3"]
+    assert case.operations == 2 * 32 * 64 * 56 * 56 * 64 * 9
+    x, w, b = (t.float() for t in cuda_generated.cases()["convolution f32 32x1024x14x14 256 1x1"].inputs("cpu"))
+    assert case.function is not None and x.shape == (32, 1024, 14, 14) and w.shape == (256, 1024, 1, 1) and b.shape == (256,)

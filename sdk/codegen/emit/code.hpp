@@ -42,7 +42,7 @@ public:
 struct Instructions {
   bool fma = true;              // x * y + z, rounded once
   bool half = true;             // conversions between f16 and f32
-  bool narrowDivisions = false; // 32-bit divisions cost much less than 64-bit ones
+  bool narrowIntegers = false; // integers of 32 bits cost less than those of 64, divisions much less
   bool brain = false;           // conversion of f32 to bf16, subnormals included
   bool keepNan = true;          // neg and conversions keep the payload of NaN
   bool subnormals = true;       // arithmetic of f32 takes and makes them

@@ -216,9 +216,12 @@ Value Emitter::loadRaw(Value base, int32_t dtype, IndexId address, GuardId guard
   };
   if (!varies(plan.space.loops(address))) {
     Value index = scalarIndex(address, guard);
-    if (Value inside = mask(guard, false))
-      index = c.select(inside, index, c.i64(0));
-    return plain(element, pointer(base, element, index), alignment);
+    if (Value inside = mask(guard, false)) {
+      if (c.instructions.narrowIntegers && plan.space.isNarrow(address))
+        index = c.resizeInt(index, b.getI32Type(), true);
+      index = c.select(inside, index, c.integer(index.getType(), 0));
+    }
+    return plain(element, pointer(base, element, c.resizeInt(index, b.getI64Type(), true)), alignment);
   }
   Lanes lanes = laneIndex(address, guard);
   Value active = mask(guard, true);
@@ -321,7 +324,7 @@ Value Emitter::scalarAtom(AtomId id, GuardId guard) {
   default: {
     Value argument = scalarIndex(atom.argument, guard), divisor = positive(atom.divisor);
     bool natural = plan.space.isNatural(atom.argument);
-    if (c.instructions.narrowDivisions && natural && plan.space.isNarrow(atom.argument) &&
+    if (c.instructions.narrowIntegers && natural && plan.space.isNarrow(atom.argument) &&
         plan.space.facts.isNarrow(atom.divisor)) {
       argument = c.resizeInt(argument, b.getI32Type(), false), divisor = c.resizeInt(divisor, b.getI32Type(), false);
       Value result = atom.kind == Atom::Quotient ? c.two<arith::DivUIOp>(argument, divisor)
@@ -419,13 +422,21 @@ Value Emitter::laneAtom(AtomId id, GuardId guard, bool narrow) {
 
 Value Emitter::condition(const Condition &check, GuardId outer) {
   const Facts &facts = plan.space.facts;
-  bool small = plan.space.isNarrow(check.index) && facts.isNarrow(check.low) && facts.isNarrow(check.high);
-  Value index = varies(plan.space.loops(check.index)) ? laneVector(check.index, 0, small) : scalarIndex(check.index);
-  Range range = plan.space.range(check.index);
+  const bool small = plan.space.isNarrow(check.index) && facts.isNarrow(check.low) && facts.isNarrow(check.high);
+  const bool isVector = varies(plan.space.loops(check.index));
+  Value index = isVector ? laneVector(check.index, 0, small) : scalarIndex(check.index);
+  const Range range = plan.space.range(check.index);
+  const bool mayBeBelow = !facts.atLeast(range.low, check.low), mayBeAbove = !facts.atLeast(check.high - 1, range.high);
+  if (!isVector && small && c.instructions.narrowIntegers) {
+    index = c.resizeInt(index, b.getI32Type(), true);
+    if (mayBeBelow && mayBeAbove && facts.isNarrow(range.low - check.low) && facts.isNarrow(range.high - check.low))
+      return c.compareI(I::ult, c.subI(index, extentLike(index, check.low)),
+                        extentLike(index, check.high - check.low)); // what is below is a large natural number
+  }
   Value result;
-  if (!facts.atLeast(range.low, check.low))
+  if (mayBeBelow)
     result = c.compareI(I::sge, index, extentLike(index, check.low));
-  if (!facts.atLeast(check.high - 1, range.high)) {
+  if (mayBeAbove) {
     Value below = c.compareI(I::slt, index, extentLike(index, check.high));
     result = result ? c.andI(result, below) : below;
   }

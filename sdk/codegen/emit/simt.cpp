@@ -201,7 +201,7 @@ void SimtKernel::setCounters(Value number, ArrayRef<Digit> digits) {
     const auto &[loop, radix, step] = digits[i];
     Value digit = number;
     if (i + 1 < digits.size()) {
-      Value size = c.resizeInt(positive(radix), number.getType(), false);
+      Value size = radix.isNumber() ? extentLike(number, radix) : c.resizeInt(positive(radix), number.getType(), false);
       digit = c.two<arith::RemUIOp>(number, size);
       number = c.two<arith::DivUIOp>(number, size);
     }

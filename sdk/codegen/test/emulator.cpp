@@ -49,7 +49,7 @@ struct Emulator::Impl {
     EmulatedMachine machine(target.subgroup, calleeOfProcess);
     mlir::OwningOpRef<mlir::ModuleOp> module = lowering.module();
     Instructions instructions = backend->instructions();
-    instructions.narrowDivisions = true;
+    instructions.narrowIntegers = true;
     instructions.keepNan = false;
     instructions.fma &= !flushes;
     const EmulatedApproximations approximations(machine, /*hasReciprocal=*/!flushes);

@@ -9,6 +9,9 @@
 // matrix, and there columns 2 t and 2 t + 1.
 #include "emit/simt.hpp"
 
+#include <mlir/Interfaces/LoopLikeInterface.h>
+#include <mlir/Transforms/LoopInvariantCodeMotionUtils.h>
+
 namespace mortise::codegen {
 
 using namespace mlir;
@@ -280,6 +283,11 @@ void SimtKernel::product(Value unit) {
     machine.barrier(c);
     return next;
   });
+  // Where each row and column lies is found once, where registers are left for it. The compilers of drivers leave it in
+  // the loop.
+  constexpr size_t fewSums = 16;
+  if (tile.matrices && sums.size() <= fewSums)
+    moveLoopInvariantCode(cast<LoopLikeOpInterface>(sums[0].getDefiningOp()));
   currentPass = plan.passes - 1;
   storeTile(rows, columns, sums);
 }

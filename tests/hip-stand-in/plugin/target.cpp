@@ -40,7 +40,7 @@ Result<SimtCode> EmulatingBackend::compile(std::span<const ScheduledPlan> plans,
   const test::EmulatedMachine machine(target.subgroup, test::calleeOfTable);
   mlir::OwningOpRef<mlir::ModuleOp> module = lowering.module();
   Instructions instructions = here->instructions();
-  instructions.narrowDivisions = true;
+  instructions.narrowIntegers = true;
   instructions.keepNan = false;
   emitKernels(plans, target, machine, instructions, entry, alignment, *module);
   machine.finish(*module, instructions);

@@ -143,7 +143,7 @@ Result<SimtCode> HsacoBackend::compile(std::span<const ScheduledPlan> plans, con
                                        unsigned alignment) {
   OwningOpRef<ModuleOp> module = lowering.module();
   Instructions available;
-  available.narrowDivisions = true;
+  available.narrowIntegers = true;
   available.keepNan = false;
   available.brain = true;
   SimtCode result = emitKernels(plans, target, instructions, available, entry, alignment, *module);

@@ -108,7 +108,7 @@ private:
 Instructions available() {
   static const PtxApproximations approximations;
   Instructions instructions;
-  instructions.narrowDivisions = true;
+  instructions.narrowIntegers = true;
   instructions.keepNan = false;
   instructions.brain = true;
   instructions.approximations = &approximations;

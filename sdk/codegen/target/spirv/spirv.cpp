@@ -97,7 +97,7 @@ Result<SimtCode> SpirvBackend::compile(std::span<const ScheduledPlan> plans, con
   available.fma = available.half = false;
   static const SpirvApproximations approximations;
   available.approximations = features.exactFunctions ? &approximations : nullptr;
-  available.narrowDivisions = true;
+  available.narrowIntegers = true;
   available.subnormals = features.f32.denormals;
   SimtCode result = emitKernels(plans, target, machine, available, entry, alignment, *module);
   if (isDumped("mlir"))
