@@ -80,7 +80,6 @@ def makers() -> dict[str, Callable[[], Case]]:
 def measure(arguments: list[str]) -> dict:
     import torch
     from measure import progress
-    from torch._inductor.async_compile import shutdown_compile_workers
 
     if not torch.cuda.is_available():
         return {"error": "expected a GPU of NVIDIA's and PyTorch with CUDA, found none", "passed": False}
@@ -90,7 +89,6 @@ def measure(arguments: list[str]) -> dict:
             continue
         torch.compiler.reset()
         torch.cuda.empty_cache()
-        shutdown_compile_workers()  # of Inductor, which otherwise live on beside the next compilations
         rows[name] = one = row(make)
         one["missed"] = missed(name, one)
         one["passed"] = not one["missed"]

@@ -109,7 +109,6 @@ protected:
   Value resultOf(const Expr &running, const Carried &run);
   // Takes the element at hand. Returns what there is up to it, and changes `run` to what the next step begins with.
   virtual Carried advance(const Expr &running, Carried &run, Carried element);
-  static size_t runSize(Op op) { return op == Op::Cumsum || op == Op::Cumprod ? 1 : 2; }
   void setRuns(const Carried &carried);
   Carried takeRuns();
 

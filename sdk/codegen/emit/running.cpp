@@ -99,7 +99,7 @@ Emitter::Carried Emitter::advance(const Expr &running, Carried &run, Carried ele
 void Emitter::setRuns(const Carried &carried) {
   ArrayRef<Value> left(carried);
   for (const auto &run : plan.runs) {
-    const size_t size = runSize(plan.dag.exprs[run.first].op);
+    const auto size = static_cast<size_t>(runSize(plan.dag.exprs[run.first].op));
     running[run] = Carried(left.take_front(size));
     left = left.drop_front(size);
   }

@@ -33,6 +33,8 @@ inline bool isElementwise(Op op) { return op == Op::Keep || op == Op::MulAdd || 
 inline bool isReduction(Op op) { return op == Op::ReduceFastMax || has(op, Trait::Reduction); }
 inline bool isArg(Op op) { return op == Op::Argmax || op == Op::Argmin; }
 inline bool isRunning(Op op) { return has(op, Trait::Running); }
+// How many values a running op carries from element to element.
+inline int64_t runSize(Op op) { return op == Op::Cumsum || op == Op::Cumprod ? 1 : 2; }
 inline bool isSort(Op op) { return has(op, Trait::Sort); }
 inline bool isUpdate(Op op) { return op == Op::Put || op == Op::ScatterAlong || op == Op::ScatterNd; }
 enum class UpdateMode : uint8_t { Set, Add, Mul, Max, Min };

@@ -29,7 +29,6 @@ static constexpr unsigned scanThreads = 256;   // of a block
 static constexpr unsigned scanSteps = 4;       // of a row, for each thread, before more threads share it
 static constexpr unsigned scanPartSteps = 8;   // of a part, for each thread, at least
 static constexpr unsigned mostScanParts = 128;
-static constexpr int64_t mostRunValues = 2; // that a running op carries
 static constexpr unsigned mostParts = 512;
 static constexpr double mostRounds = 4;           // of blocks, where units have parts
 static constexpr double worthPart = 0.01;         // of the device's time that more parts have to save
@@ -480,7 +479,8 @@ static void scheduleScan(const LoopPlan &plan, const SimtTarget &target, SimtSch
   const double parts = std::min(most, target.deviceThreads / 2.0 / (plan.typical(schedule.units) * schedule.team));
   if (plan.runs.size() == 1 && parts >= 2) {
     schedule.parts = static_cast<unsigned>(parts);
-    schedule.scratchBytes = schedule.units * (8 * mostRunValues * int64_t(schedule.parts));
+    const int64_t values = runSize(plan.dag.exprs[plan.runs.front().first].op);
+    schedule.scratchBytes = schedule.units * (8 * values * int64_t(schedule.parts));
   }
   if (schedule.scans || schedule.parts > 1)
     schedule.split = static_cast<int>(along - schedule.loops.begin());

@@ -16,6 +16,7 @@
 #include <cmath>
 #include <numeric>
 #include <random>
+#include <stdexcept>
 
 namespace mortise::codegen::test {
 
@@ -39,6 +40,21 @@ struct Bound {
 };
 inline constexpr Bound equal{};
 inline constexpr Bound roundings{.ulps = conformance::comparisonUlps, .measured = true};
+
+inline std::vector<Group> groupsOf(const MortiseGraph &graph) {
+  auto parts = fuse({&graph, {}, {}, {}}, simtFuseTarget());
+  if (!parts)
+    throw std::runtime_error(parts.error().message); // the test has failed
+  return std::move(parts->groups);
+}
+// Emulated; as SPIR-V they are valid, too.
+inline std::vector<EmulatedFunction> kernelsOf(const MortiseGraph &graph, std::span<const Group> groups) {
+  auto kernels = Emulator::shared().compile(graph, groups);
+  if (!kernels)
+    throw std::runtime_error(kernels.error().message);
+  EXPECT_EQ(invalidSpirv(graph, groups), "");
+  return std::move(*kernels);
+}
 
 enum class Fill { Plain, Hostile, Small /* integers 0 .. 3 */ };
 

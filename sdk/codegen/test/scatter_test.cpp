@@ -149,11 +149,8 @@ TEST(Scatter, OfAnyExtents) {
     const Dim rows = symbolic.symbol("r", 1), columns = symbolic.symbol("c", 1), count = symbolic.symbol("n", 0);
     build(symbolic, rows, columns, count);
     const MortiseGraph &graph = symbolic.view();
-    const auto parts = fuse({&graph, {}, {}, {}}, simtFuseTarget());
-    ASSERT_TRUE(parts) << parts.error().message;
-    const auto kernels = Emulator::shared().compile(graph, parts->groups);
-    ASSERT_TRUE(kernels) << kernels.error().message;
-    EXPECT_EQ(invalidSpirv(graph, parts->groups), "");
+    const std::vector<Group> groups = groupsOf(graph);
+    const std::vector<EmulatedFunction> kernels = kernelsOf(graph, groups);
     for (const auto &[extent, width, updates] :
          {std::tuple{3, 6, 1}, {1, 5, 500}, {40, 3, 1024}, {7, 1, 5000}, {5, 4, 0}}) {
       TestGraph b;
@@ -163,7 +160,7 @@ TEST(Scatter, OfAnyExtents) {
       fillIndices(oracle, i, extent, 5);
       oracle.interpret("symbolic");
       const int64_t values[] = {extent, width, updates};
-      oracle.run(parts->groups, *kernels, values, roundings,
+      oracle.run(groups, kernels, values, roundings,
                  std::to_string(extent) + "x" + std::to_string(width) + " of " + std::to_string(updates) + " ");
     }
   }

@@ -136,11 +136,8 @@ TEST(Sort, RowsOfAnyLength) {
   const Dim rows = symbolic.symbol("r", 1), length = symbolic.symbol("n", 1);
   build(symbolic, rows, length);
   const MortiseGraph &graph = symbolic.view();
-  const auto parts = fuse({&graph, {}, {}, {}}, simtFuseTarget());
-  ASSERT_TRUE(parts) << parts.error().message;
-  const auto kernels = Emulator::shared().compile(graph, parts->groups);
-  ASSERT_TRUE(kernels) << kernels.error().message;
-  EXPECT_EQ(invalidSpirv(graph, parts->groups), "");
+  const std::vector<Group> groups = groupsOf(graph);
+  const std::vector<EmulatedFunction> kernels = kernelsOf(graph, groups);
   for (const auto &[count, extent] : {std::pair{3, 1}, {5, 37}, {1, 1024}, {2, 1025}, {1, 4096}, {2, 20000}}) {
     TestGraph b;
     V x = build(b, count, extent);
@@ -148,7 +145,7 @@ TEST(Sort, RowsOfAnyLength) {
     oracle.fill(x, Fill::Hostile);
     oracle.interpret("symbolic");
     const int64_t values[] = {count, extent};
-    oracle.run(parts->groups, *kernels, values, equal, std::to_string(count) + "x" + std::to_string(extent) + " ");
+    oracle.run(groups, kernels, values, equal, std::to_string(count) + "x" + std::to_string(extent) + " ");
   }
 }
 
