@@ -3,8 +3,8 @@
 // leave them. Loops of our own: oneDNN's maximum loses NaN.
 #include "../claims.hpp"
 #include "../step_builder.hpp"
-#include "narrow.hpp"
 #include "channels.hpp"
+#include "narrow.hpp"
 
 #include <mortise/plugin.hpp>
 

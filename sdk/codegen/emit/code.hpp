@@ -40,12 +40,12 @@ public:
 
 // What the target has as instructions. Without `fma` and `half` LLVM would call library functions that are not linked.
 struct Instructions {
-  bool fma = true;              // x * y + z, rounded once
-  bool half = true;             // conversions between f16 and f32
+  bool fma = true;             // x * y + z, rounded once
+  bool half = true;            // conversions between f16 and f32
   bool narrowIntegers = false; // integers of 32 bits cost less than those of 64, divisions much less
-  bool brain = false;           // conversion of f32 to bf16, subnormals included
-  bool keepNan = true;          // neg and conversions keep the payload of NaN
-  bool subnormals = true;       // arithmetic of f32 takes and makes them
+  bool brain = false;          // conversion of f32 to bf16, subnormals included
+  bool keepNan = true;         // neg and conversions keep the payload of NaN
+  bool subnormals = true;      // arithmetic of f32 takes and makes them
   const Approximations *approximations = nullptr;
 };
 

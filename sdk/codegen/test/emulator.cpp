@@ -40,7 +40,8 @@ struct Emulator::Impl {
   size_t serial = 0;
 
   Impl(unsigned subgroup, bool flushes)
-      : target{"", "", "", subgroup, 1024, 1, deviceThreads, sharedBytes, /*matrices=*/subgroup == 32, /*cluster=*/8, {}},
+      : target{"", "", "", subgroup, 1024, 1, deviceThreads, sharedBytes, /*matrices=*/subgroup == 32, /*cluster=*/8,
+               {}},
         flushes(flushes) {}
 
   // The function that `emit` makes of a machine, a module, instructions and a name, which it may change.

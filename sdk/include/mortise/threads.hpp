@@ -20,11 +20,14 @@ inline unsigned compileThreads() { return std::clamp(std::thread::hardware_concu
 // (MortiseHost::cancelled) it knows in the caller's.
 template <typename Work> void inThreads(size_t threads, Work &&work) {
   std::vector<std::thread> others;
-  try {
-    others.reserve(threads);
-    while (others.size() + 1 < threads)
+  others.reserve(threads);
+  bool areMore = true;
+  while (areMore && others.size() + 1 < threads) {
+    try {
       others.emplace_back(std::ref(work));
-  } catch (const std::system_error &) {
+    } catch (const std::system_error &) {
+      areMore = false;
+    }
   }
   work();
   for (std::thread &other : others)

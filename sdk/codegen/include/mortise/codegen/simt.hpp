@@ -71,8 +71,8 @@ FuseTarget simtFuseTarget();
 Support supportsSimt(const MortiseNode &node, bool contractions);
 
 // A convolution that a plugin has made, with this attribute (an integer, 1), of tensors with channels last: x [N,
-// spatial..., C], weight [O, window..., C], result [N, spatial..., O], which may be of f32 for operands of f16 and bf16.
-// It has one group.
+// spatial..., C], weight [O, window..., C], result [N, spatial..., O], which may be of f32 for operands of f16 and
+// bf16. It has one group.
 inline constexpr const char *channelsLastAttribute = "codegen.channels_last";
 
 // An argument of a kernel, 8 bytes each: the address of an input or output of the group, of scratch memory or of a
