@@ -250,8 +250,8 @@ double Device::productFlops(int32_t dtype, bool tensorFloats) const {
   return 0.67 * factor * description.peak_flops;
 }
 
-// Measured on an H200 (decision 0090): products of 16 bits reach 1.3 times the peak, those of f32 0.45 times, and
-// convolutions a fifth of it, since their indices take as long as their products.
+// Rough multiples of the peak for f32, for the choice between devices. The indices of convolutions take longer than
+// their products (decision 0090); the figure cuda-generated has the times.
 double Device::generatedFlops(int32_t dtype, bool isConvolution) const {
   const bool large = capability == 80 || capability >= 90;
   const double factor = isConvolution                                                      ? 0.2
