@@ -9,6 +9,8 @@
 Three sets of tensors in turn, so that no cache answers; rounds interleaved, medians. A row passes when ours is as near to f64 as eager
 is (at most twice its error, or half a unit more), and reaches `LEAST` of the copy; an unusual row, `LEAST_OTHER`."""
 
+import gpu_rows
+
 MEASURES = "GB/s of five fused kernels, and of others of odd sizes and types, on a GPU: ours, eager, Inductor, copy"
 NEEDS = "gpu; PyTorch with CUDA"
 MINUTES = 4
@@ -53,21 +55,11 @@ def cases() -> dict:
 
 
 def measure(arguments: list[str]) -> dict:
-    import torch
-    from measure import progress
+    def one(name: str, case: tuple) -> dict:
+        function, *shape = case
+        return row(functions()[function], *shape, LEAST if name == function else LEAST_OTHER)
 
-    if not torch.cuda.is_available():
-        return {"error": "expected a GPU of NVIDIA's and PyTorch with CUDA, found none", "passed": False}
-    rows = {}
-    for name, (function, *shape) in cases().items():
-        if arguments and name not in arguments:
-            continue
-        torch.compiler.reset()
-        torch.cuda.empty_cache()
-        rows[name] = row(functions()[function], *shape, LEAST if name == function else LEAST_OTHER)
-        shown = {key: f"{value:.0f}" if key.endswith("gbps") else value for key, value in rows[name].items()}
-        progress(f"{name:40} " + "  ".join(f"{key} {value}" for key, value in shown.items()))
-    return {"device": torch.cuda.get_device_name(), "rows": rows, "passed": bool(rows) and all(one["passed"] for one in rows.values())}
+    return gpu_rows.measured(cases(), arguments, one)
 
 
 def row(function, rows: int, length: int, dtype: str, least: float) -> dict:
@@ -94,33 +86,12 @@ def row(function, rows: int, length: int, dtype: str, least: float) -> dict:
     source = torch.empty(bytes_moved // 2, device="cuda", dtype=torch.uint8)
     target = torch.empty_like(source)
     calls["copy"] = lambda *_: target.copy_(source)
-    times: dict = {name: [] for name in calls}
-    for call in calls.values():
-        timed(call, sets, 3)
-    for _ in range(ROUNDS):
-        for name, call in calls.items():
-            times[name].append(timed(call, sets, max(SETS, int(2e10 / bytes_moved))))
-    for name in calls:
-        median = sorted(times[name])[ROUNDS // 2]
+    for name, median in gpu_rows.medians(calls, sets, ROUNDS, max(SETS, int(2e10 / bytes_moved)), 3).items():
         result["gbps" if name == "mortise" else f"{name}_gbps"] = bytes_moved / median / 1e9
     result |= {"error": errors["mortise"], "eager_error": errors["eager"]}
     exact = errors["mortise"] <= max(2 * errors["eager"], errors["eager"] + 0.5)
     result["passed"] = bool(exact and result["gbps"] >= least * result["copy_gbps"])
     return result
-
-
-def timed(call, sets, count: int) -> float:
-    """Seconds of one call, over `count` of them back to back."""
-    import torch
-
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    torch.cuda.synchronize()
-    begin.record()
-    for i in range(count):
-        call(*sets[i % len(sets)])
-    end.record()
-    torch.cuda.synchronize()
-    return begin.elapsed_time(end) / 1e3 / count
 
 
 def error(function, found, tensors) -> float:

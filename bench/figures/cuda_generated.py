@@ -14,6 +14,8 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import gpu_rows
+
 MEASURES = "products and convolutions by generated kernels on a GPU, beside eager with cuBLAS and cuDNN: time and error"
 NEEDS = "gpu; PyTorch with CUDA"
 MINUTES = 2
@@ -88,42 +90,21 @@ def lowerings(report: dict) -> list[str]:
 def measure(arguments: list[str]) -> dict:
     for name in SWITCHES:  # read when the plugin starts
         os.environ[name] = "off"
-    import torch
-    from measure import progress
-
-    if not torch.cuda.is_available():
-        return {"error": "expected a GPU of NVIDIA's and PyTorch with CUDA, found none", "passed": False}
-    rows = {}
-    for name, case in cases().items():
-        if arguments and name not in arguments:
-            continue
-        torch.compiler.reset()
-        torch.manual_seed(7)
-        with torch.no_grad():
-            rows[name] = row(case)
-        progress(f"{name:52} " + "  ".join(f"{key} {value}" for key, value in rows[name].items()))
-    return {"device": torch.cuda.get_device_name(), "rows": rows, "passed": bool(rows) and all(one["passed"] for one in rows.values())}
+    return gpu_rows.measured(cases(), arguments, row)
 
 
-def row(case: Case) -> dict:
+def row(name: str, case: Case) -> dict:
     import torch
     import torch_mortise
-    from figures.cuda_fused import timed
 
     inputs = case.inputs("cuda")
     ours = torch.compile(case.function, backend="mortise", dynamic=False, options={"device": "cuda"})
-    expected = case.function(*[x.double() for x in inputs])
-    result: dict = {"error": error(ours(*inputs), expected), "eager_error": error(case.function(*inputs), expected)}
-    result["lowerings"] = lowerings(torch_mortise.last_report())
-    calls = {"eager_us": case.function, "us": ours}
-    times: dict = {name: [] for name in calls}
-    for call in calls.values():
-        timed(call, [inputs], 5)
-    for _ in range(ROUNDS):
-        for name, call in calls.items():
-            times[name].append(timed(call, [inputs], CALLS) * 1e6)
-    for name in calls:
-        result[name] = round(sorted(times[name])[ROUNDS // 2], 1)
+    with torch.no_grad():
+        expected = case.function(*[x.double() for x in inputs])
+        result: dict = {"error": error(ours(*inputs), expected), "eager_error": error(case.function(*inputs), expected)}
+        result["lowerings"] = lowerings(torch_mortise.last_report())
+        times = gpu_rows.medians({"eager_us": case.function, "us": ours}, [inputs], ROUNDS, CALLS, 5)
+    result |= {key: round(seconds * 1e6, 1) for key, seconds in times.items()}
     result["tflops"] = round(case.operations / result["us"] / 1e6, 1)
     result["ratio"] = round(result["us"] / result["eager_us"], 2)
     return result | {"passed": passes(result)}

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import gpu_rows
+
 MEASURES = "microseconds of sorts, running ops, updates, searches and random numbers on a GPU: ours, eager, Inductor"
 NEEDS = "gpu; PyTorch with CUDA"
 MINUTES = 2
@@ -111,38 +113,18 @@ def wrong(case: Case, found: Any, inputs: tuple) -> str:
 
 
 def measure(arguments: list[str]) -> dict:
+    return gpu_rows.measured(cases(), arguments, row)
+
+
+def row(name: str, case: Case) -> dict:
     import torch
-    from measure import progress
-
-    if not torch.cuda.is_available():
-        return {"error": "expected a GPU of NVIDIA's and PyTorch with CUDA, found none", "passed": False}
-    rows = {}
-    for name, case in cases().items():
-        if arguments and name not in arguments:
-            continue
-        torch.compiler.reset()
-        torch.manual_seed(7)
-        with torch.no_grad():
-            rows[name] = row(case)
-        progress(f"{name:34} " + "  ".join(f"{key} {value}" for key, value in rows[name].items()))
-    return {"device": torch.cuda.get_device_name(), "rows": rows, "passed": bool(rows) and all(one["passed"] for one in rows.values())}
-
-
-def row(case: Case) -> dict:
-    import torch
-    from figures.cuda_fused import timed
 
     inputs = case.inputs("cuda")
     calls = {"eager_us": case.function, "inductor_us": torch.compile(case.function, dynamic=False),
              "us": torch.compile(case.function, backend="mortise", dynamic=False, options={"device": "cuda"})}
-    result: dict = {"wrong": wrong(case, calls["us"](*inputs), inputs)}
-    times: dict = {name: [] for name in calls}
-    for call in calls.values():
-        timed(call, [inputs], 5)
-    for _ in range(ROUNDS):
-        for name, call in calls.items():
-            times[name].append(timed(call, [inputs], CALLS) * 1e6)
-    for name in calls:
-        result[name] = round(sorted(times[name])[ROUNDS // 2], 1)
+    with torch.no_grad():
+        result: dict = {"wrong": wrong(case, calls["us"](*inputs), inputs)}
+        times = gpu_rows.medians(calls, [inputs], ROUNDS, CALLS, 5)
+    result |= {key: round(seconds * 1e6, 1) for key, seconds in times.items()}
     result["ratio"] = round(result["us"] / min(result["eager_us"], result["inductor_us"]), 2)
     return result | {"passed": not result["wrong"]}

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import gpu_rows
+
 MEASURES = "ms of networks on an NVIDIA GPU beside eager, Inductor and reduce-overhead; cold compile time"
 NEEDS = "gpu; PyTorch with CUDA; transformers"
 MINUTES = 8
@@ -78,22 +80,12 @@ def makers() -> dict[str, Callable[[], Case]]:
 
 
 def measure(arguments: list[str]) -> dict:
-    import torch
-    from measure import progress
+    def one(name: str, make: Callable) -> dict:
+        result = row(make)
+        result["missed"] = missed(name, result)
+        return result | {"passed": not result["missed"]}
 
-    if not torch.cuda.is_available():
-        return {"error": "expected a GPU of NVIDIA's and PyTorch with CUDA, found none", "passed": False}
-    rows = {}
-    for name, make in makers().items():
-        if arguments and name not in arguments:
-            continue
-        torch.compiler.reset()
-        torch.cuda.empty_cache()
-        rows[name] = one = row(make)
-        one["missed"] = missed(name, one)
-        one["passed"] = not one["missed"]
-        progress(f"{name:22} {rows[name]}")
-    return {"device": torch.cuda.get_device_name(), "rows": rows, "passed": bool(rows) and all(one["passed"] for one in rows.values())}
+    return gpu_rows.measured(makers(), arguments, one)
 
 
 def row(make) -> dict:

@@ -52,8 +52,7 @@ public:
   Result<ProductLibrary *> products();
   // What computes convolutions, likewise.
   Result<ConvolutionLibrary *> convolutions();
-  // Whether there is a library, and it computes them with results of this type. What it does not, kernels do that are
-  // generated.
+  // Whether there is a library, and it computes them with results of this type. Generated kernels compute the others.
   bool hasProductsOf(int32_t dtype);
   bool hasConvolutionsOf(int32_t dtype);
   // Of products and convolutions of libraries, in operations a second.

@@ -13,13 +13,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 import gpu_faults
+import gpu_rows
 import kit
 import measure
 import torch
 import torch_mortise
 import verdict
-from figures import (cuda_generated, cuda_ordered, cuda_peers, gpu_mixed, gpu_networks, gpu_robust, rocm_assemble, rocm_stand_in,
-                     simt_targets, vulkan_speed)
+from figures import (ArgumentError, cuda_fused, cuda_generated, cuda_ordered, cuda_peers, gpu_mixed, gpu_networks, gpu_robust,
+                     rocm_assemble, rocm_stand_in, simt_targets, vulkan_speed)
 
 KERNEL = {"kernel": "softmax", "vgprs": 40, "sgprs": 20, "shared": 64, "problem": ""}
 LINE = {"graph": "softmax f32 3x37", "aligned": False, "ms": 2.0, "bytes": 9, "problem": "", "kernels": [KERNEL]}
@@ -392,3 +393,44 @@ def test_convolutions_count_their_operations():
     assert case.operations == 2 * 32 * 64 * 56 * 56 * 64 * 9
     x, w, b = (t.float() for t in cuda_generated.cases()["convolution f32 32x1024x14x14 256 1x1"].inputs("cpu"))
     assert case.function is not None and x.shape == (32, 1024, 14, 14) and w.shape == (256, 1024, 1, 1) and b.shape == (256,)
+
+
+def planted_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "planted")
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+
+
+def test_rows_of_a_gpu(monkeypatch):
+    planted_gpu(monkeypatch)
+    cases = {"good": True, "bad": False}
+
+    def row(name, case):
+        return {"passed": case}
+
+    assert gpu_rows.measured(cases, ["good"], row) == {"device": "planted", "rows": {"good": {"passed": True}}, "passed": True}
+    found = gpu_rows.measured(cases, [], row)
+    assert list(found["rows"]) == ["good", "bad"] and not found["passed"]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert "expected a GPU" in gpu_rows.measured(cases, [], row)["error"]
+
+
+@pytest.mark.parametrize("figure", [cuda_fused, cuda_generated, cuda_ordered, cuda_peers])
+def test_an_unknown_row_is_refused(figure, monkeypatch):
+    for name in cuda_generated.SWITCHES:
+        monkeypatch.setenv(name, "auto")  # what the figure sets is taken back
+    with pytest.raises(ArgumentError, match="expected rows among .*found 'nosuch'"):
+        figure.measure(["nosuch"])
+
+
+def test_medians_are_of_interleaved_rounds(monkeypatch):
+    calls = []
+
+    def timed(call, sets, count):
+        calls.append((call, count))
+        return len(calls)
+
+    monkeypatch.setattr(gpu_rows, "timed", timed)
+    found = gpu_rows.medians({"a": "A", "b": "B"}, [()], rounds=3, count=5, warm=2)
+    assert calls == [("A", 2), ("B", 2)] + [("A", 5), ("B", 5)] * 3
+    assert found == {"a": 5, "b": 6}

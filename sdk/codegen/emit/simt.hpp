@@ -51,8 +51,8 @@ public:
   virtual void copyAside(Code &, Value /*to*/, Value /*from*/) const { llvm_unreachable("a machine without copies"); }
   virtual void awaitCopies(Code &) const { llvm_unreachable("a machine without copies"); }
   // sums + lhs rhs, for 16 x 16, 16 x 8 and 16 x 8 matrices of f16 or bf16, and of f32, that the 32 threads of a
-  // subgroup hold together: tiles/attention.cpp says who has what. Words (i32) have two numbers side by side along the
-  // terms, the first one in the low half: 4 of lhs, 2 of rhs. All threads of the subgroup call it. Only where
+  // subgroup hold together: tiles/attention_kernel.hpp says who has what. Words (i32) have two numbers side by side
+  // along the terms, the first one in the low half: 4 of lhs, 2 of rhs. All threads of the subgroup call it. Only where
   // SimtTarget::matrices.
   virtual llvm::SmallVector<Value> multiply(Code &, int32_t /*dtype*/, llvm::ArrayRef<Value> /*lhs*/,
                                             llvm::ArrayRef<Value> /*rhs*/, llvm::ArrayRef<Value> /*sums*/) const {

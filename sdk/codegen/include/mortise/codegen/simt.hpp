@@ -50,7 +50,7 @@ struct SimtTarget {
   // costs little; this one is for the largest GPUs.
   unsigned deviceThreads = 132 * 2048;
   unsigned sharedBytes = 16384; // of a block's memory, at most; every device has so many
-  bool matrices = false;        // subgroups multiply matrices in registers (supportsAttention)
+  bool matrices = false;        // subgroups, of 32, multiply matrices in registers
   unsigned cluster = 1;         // blocks that run at once and read each other's memory, at most
   // A GPU of NVIDIA's by its compute capability, 7.5 or newer. What is newer than any chip that the code generator
   // knows gets the code of the newest one, which its driver accepts. Errors: MORTISE_UNSUPPORTED.
