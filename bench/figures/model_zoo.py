@@ -35,7 +35,7 @@ MINUTES = 150
 LEAST = {"transformers": 60, "timm": 40}
 DRAWN, LEAST_TIMED = 80, 60  # families that Inductor compiles, rows that have the times of all three
 LEAST_COVERAGE, MOST_RETRIED = 0.95, 0.05
-WORKERS = max((os.cpu_count() or 1) // 2, 2)
+WORKERS = max(os.cpu_count() or 1, 2)  # of one thread each: tracing has no other
 SECONDS = 1800  # of one process; the third rule of the judge takes minutes for a large network of convolutions
 PEERS = ("aot_eager", "inductor")
 # What decides about a row.
@@ -121,15 +121,14 @@ def judged(name: str, seed: int, peers: Sequence[str]) -> dict:
     """The row of a family, or {"skipped": why}."""
     from zoo import judge, processes
 
-    threads = max((os.cpu_count() or 1) // WORKERS, 1)
-    row = processes.call(judge.judge, name, threads, seed, seconds=SECONDS)
+    row = processes.call(judge.judge, name, seed, seconds=SECONDS)
     if "skipped" in row:
         return row
     row["problem"] = problem(row)
     row["cold_s"] = row.get("forward", {}).get("cold_s")
     row |= dict.fromkeys(f"{peer}_s" for peer in PEERS)
     for peer in peers:
-        found = processes.call(judge.cold, name, threads, seed, peer, row.get("variant", ""), seconds=SECONDS)
+        found = processes.call(judge.cold, name, seed, peer, row.get("variant", ""), seconds=SECONDS)
         row[f"{peer}_s"] = found.get("seconds")
         if "error" in found:
             row[f"{peer}_error"] = found["error"]

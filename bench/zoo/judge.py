@@ -33,10 +33,10 @@ from zoo import families
 BACKENDS = {"mortise": {"options": {"device": "cpu"}}, "aot_eager": {}, "inductor": {}}
 
 
-def prepare(threads: int) -> None:
+def prepare() -> None:
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
-    torch.set_num_threads(threads)
+    torch.set_num_threads(1)  # the figure has a worker for each processor
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "frontend" / "torch" / "test"))
 
 
@@ -270,9 +270,9 @@ def judged(of, expected: list, again, run_in_f64, calls: int) -> dict:
     return counted | {"problem": why, "compared": True, "cold_s": round(seconds, 2), "judge_s": round(time.perf_counter() - begin, 1)}
 
 
-def judge(name: str, threads: int, seed: int) -> dict:
+def judge(name: str, seed: int) -> dict:
     """The row of an architecture without its rivals' times, or {"skipped": why}. `retried`: how its values differed with the first seed."""
-    prepare(threads)
+    prepare()
     row = judge_once(name, seed)
     wrong = [f"{part}: {row[part]['problem']}" for part in ("forward", "training") if row.get(part, {}).get("problem")]
     if wrong and all(row[part].get("compared") for part in ("forward", "training") if row.get(part, {}).get("problem")):
@@ -297,9 +297,9 @@ def judge_once(name: str, seed: int) -> dict:
     return row
 
 
-def cold(name: str, threads: int, seed: int, backend: str, variant: str = "") -> dict:
+def cold(name: str, seed: int, backend: str, variant: str = "") -> dict:
     """{"seconds"} from torch.compile to the first forward result, or {"error"}."""
-    prepare(threads)
+    prepare()
     model = families.build(name, seed, variant)
     forward(model.module, model)  # so that eager's own first use is not counted
     begin = time.perf_counter()

@@ -150,8 +150,8 @@ def test_a_row_is_judged_again_with_other_numbers(monkeypatch):
                                            ({7: "a"}, {"compared": False}, [7], "a")):
         seeds.clear()
         monkeypatch.setattr(judge, "judge_once", once(problems, **more))
-        monkeypatch.setattr(judge, "prepare", lambda threads: None)
-        row = judge.judge("t", 1, 7)
+        monkeypatch.setattr(judge, "prepare", lambda: None)
+        row = judge.judge("t", 7)
         assert seeds == tried and row["forward"]["problem"] == problem and ("retried" in row) == (len(tried) == 2)
 
 

@@ -10,7 +10,7 @@ tools/gpu/run.sh [device=NAME] PART...   on cuda, or another plugin's device; ea
   conformance[=LEVELS]     a few cases of each op at all levels, or at these (core,composite,...)
   full[=LEVELS]            all cases: by default of the levels core, composite and dynamic
   test                     the door's tests that need a GPU
-  figure=NAME              a figure, kept in $OUT
+  figure='NAME ARGUMENT...'  a figure, kept in $OUT
   profile=NETWORK          the kernels of one replayed call, ours and reduce-overhead's (a network of the figure cuda-peers)
 TEXT
 }
@@ -80,8 +80,9 @@ for part in "$@"; do
       python3 -m pytest -q frontend/torch/test/test_cuda.py || status=1
       ;;
     figure=*)
-      python3 bench/figure.py --save "$value" || status=1
-      cp "bench/results/$value.json" "$OUT/"
+      read -ra words <<<"$value"
+      python3 bench/figure.py --save "${words[@]}" || status=1
+      cp "bench/results/${words[0]}.json" "$OUT/"
       ;;
     profile=*) python3 bench/kernel_times.py "$value" "$OUT" || status=1 ;;
     *) usage >&2 && exit 2 ;;
