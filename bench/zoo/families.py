@@ -17,6 +17,7 @@ from torch import nn
 
 LARGEST = 60e6  # parameters
 IMAGE = 64
+SPREAD = 0.02  # of weights that were one number
 BATCH, IMAGES = 2, 4  # with fewer images the statistics of batch norms are too few numbers for gradients to be well determined
 
 
@@ -39,15 +40,25 @@ def names() -> list[str]:
 
 
 def build(name: str, seed: int = 0, variant: str = "") -> Model:
-    """The family's small model with weights and inputs from `seed`. Raises Skipped. `variant`: one of timm's models."""
+    """The family's small model with weights and inputs from `seed`. Raises Skipped. `variant`: one of timm's models. Weights that a
+    library sets to one number differ somewhat: a router of zeros chooses among equals, and a scale of 1 or a bias of 0 hides faults."""
     warnings.simplefilter("ignore")
     library, _, family = name.partition("/")
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         try:
-            return of_timm(family, seed, variant) if library == "timm" else of_transformers(family, seed)
+            model = of_timm(family, seed, variant) if library == "timm" else of_transformers(family, seed)
+            spread(model.module)
+            return model
         except Exception as error:  # a library's own fault, before any model is made
             raise error if isinstance(error, Skipped) else Skipped(brief(error)) from error
+
+
+def spread(module: nn.Module) -> None:
+    with torch.no_grad():
+        for weight in module.parameters():
+            if weight.is_floating_point() and weight.numel() > 1 and bool((weight == weight.flatten()[0]).all()):
+                weight += SPREAD * torch.randn_like(weight)
 
 
 def brief(error: Exception) -> str:

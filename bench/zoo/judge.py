@@ -8,6 +8,8 @@ long a cold compilation takes. A result passes by the first of three rules that 
        one of the largest number of all results (gradients that are 0 in f64 consist of such roundings);
     3. each element differs by no more than one rounding for each ATen call explains (agreement.assert_same, decision 0015).
 
+Which of equal numbers topk takes is left open by PyTorch: here eager takes the first ones, as the language does.
+
 A rounding may also move a number over a kink, such as relu's at 0 or a router's choice between experts, and then whole gradients differ. A
 fault of a program is there for other numbers, too, and a kink is not: a row whose values differ is judged again with other weights and
 inputs, and is right if they agree. `retried` says so, and the figure counts such rows.
@@ -16,6 +18,7 @@ A function here runs in a process of its own (processes.py) and returns a dictio
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
 import statistics
@@ -27,6 +30,7 @@ from pathlib import Path
 import torch
 from torch import nn
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from zoo import families
 
@@ -44,9 +48,26 @@ def tensors(value) -> list[torch.Tensor]:
     return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
+class FirstOfEquals(TorchDispatchMode):
+    def __torch_dispatch__(self, op, types, arguments=(), keywords=None):
+        if op is not torch.ops.aten.topk.default:
+            return op(*arguments, **(keywords or {}))
+
+        def given(x, k, dim=-1, largest=True, sorted=True):
+            values, places = torch.sort(x, dim=dim, descending=largest, stable=True)
+            return (values.narrow(dim, 0, k), places.narrow(dim, 0, k)) if x.dim() else (values, places)
+
+        return given(*arguments, **(keywords or {}))
+
+
+def equals_of(function, module: nn.Module):
+    """What an eager call runs in."""
+    return FirstOfEquals() if function is module else contextlib.nullcontext()
+
+
 def forward(function, model: families.Model, seed: int = 1) -> list[torch.Tensor]:
     torch.manual_seed(seed)
-    with torch.no_grad():
+    with torch.no_grad(), equals_of(function, model.module):
         return tensors(function(**model.inputs))
 
 
@@ -60,7 +81,8 @@ def step(function, module: nn.Module, model: families.Model, seed: int = 1) -> l
     """The loss (the results, where the model has no loss of its own), the gradient of each parameter (None where there is none) and the
     buffers of one training step."""
     torch.manual_seed(seed)
-    results = function(**model.inputs, **model.labels)
+    with equals_of(function, module):
+        results = function(**model.inputs, **model.labels)
     given = [results.loss] if model.labels else tensors(results)
     trained = [p for p in module.parameters() if p.requires_grad]
     gradients = torch.autograd.grad(given[0] if model.labels else weighted(given), trained, allow_unused=True)

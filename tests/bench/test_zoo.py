@@ -110,6 +110,35 @@ def test_a_right_model_passes():
     assert model_zoo.problem(row) == "" and model_zoo.counts(row)[0] == model_zoo.counts(row)[1] > 10
 
 
+class Chooser(nn.Module):
+    """All scores are equal."""
+
+    def __init__(self):
+        super().__init__()
+        self.score = nn.Parameter(torch.zeros(12, 8))
+        self.experts = nn.Parameter(torch.randn(12, 4))
+
+    def forward(self, x):
+        scores, chosen = torch.topk(x @ self.score.T, 2, dim=-1)
+        return {"out": self.experts[chosen].sum(1) + scores.sum(-1, keepdim=True)}
+
+
+def test_which_of_equal_numbers_is_taken_is_no_difference():
+    model = families.Model(Chooser().eval(), {"x": torch.randn(3, 8)}, "chooser")
+    row = {"forward": judge.judge_forward(model), "training": judge.judge_training(model)}
+    assert model_zoo.problem(row) == ""
+    with judge.FirstOfEquals():
+        assert torch.topk(torch.tensor([1.0, 3.0, 3.0, 3.0]), 2).indices.tolist() == [1, 2]
+        assert torch.topk(torch.tensor([3.0, 1.0, 1.0, 1.0]), 2, largest=False).indices.tolist() == [1, 2]
+
+
+def test_weights_of_one_number_are_spread():
+    module = Tiny()
+    before = module.first.weight.clone()
+    families.spread(module)
+    assert module.norm.weight.std() > 0 and module.norm.bias.std() > 0 and torch.equal(module.first.weight, before)
+
+
 FAULTS = {
     "zeroed": (lambda out: out * 0, "elements differ"),
     "NaN": (one_element(float("nan")), "1 of 12 torch.float32 elements differ"),
