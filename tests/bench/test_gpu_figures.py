@@ -374,6 +374,16 @@ def test_generated_products_are_judged(name):
     found = case.function(*inputs)
     eager = {"eager_error": cuda_generated.error(found, exact), "lowerings": ["cuda.product"]}
     assert cuda_generated.passes(eager | {"error": cuda_generated.error(found, exact)})
+    sequential = cuda_generated.sequential_error(case, inputs[0].dtype)
+    if inputs[0].dtype == torch.float32:  # products of one column, added term by term
+        sums = torch.zeros(64)
+        for term in range(case.terms):
+            sums += inputs[0][:64, term] * inputs[1][term, :64]
+        want = (inputs[0][:64].double() * inputs[1][:, :64].T.double()).sum(1)
+        assert sequential / 4 < cuda_generated.error(sums, want) < sequential
+        assert not cuda_generated.passes(eager | {"error": 8 * sequential, "sequential_error": sequential})
+    else:
+        assert sequential == 0
     one = found.clone()
     one[0, 0] = float("nan")
     for fault in (torch.zeros_like(found), found.flip(0), one, found * 1.1):
