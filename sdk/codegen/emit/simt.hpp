@@ -58,6 +58,13 @@ public:
                                             llvm::ArrayRef<Value> /*rhs*/, llvm::ArrayRef<Value> /*sums*/) const {
     llvm_unreachable("a machine without matrices");
   }
+  // Four matrices of 8 x 8 numbers of 16 bits in the block's memory, as words of what `multiply` takes: thread number
+  // 4 g + t has numbers 2 t and 2 t + 1 of row g of each matrix, or, `transposed`, those of column g. Thread 8 m + r
+  // says where row r of matrix m begins, a multiple of 16 bytes. All threads of the subgroup call it. Only where
+  // SimtTarget::matrices.
+  virtual llvm::SmallVector<Value> readMatrices(Code &, Value /*row*/, bool /*transposed*/) const {
+    llvm_unreachable("a machine without matrices");
+  }
 };
 
 // Of a number or a vector of them.
@@ -190,7 +197,7 @@ private:
   Type typeOf(const Axis &axis);
   Value enter(const Axis &axis, Value first, Value offset);
   llvm::SmallVector<std::pair<Value, Value>> share(const Edge &edge, const Axis &terms, Value first);
-  Value wordAt(const Edge &edge, unsigned number, unsigned term);
+  llvm::SmallVector<Value> matricesAt(const Edge &edge, unsigned number, unsigned term);
   Carried addTerms(const Edge &rows, const Edge &columns, unsigned terms, mlir::ValueRange sums);
   Carried addMatrices(const Edge &rows, const Edge &columns, unsigned terms, mlir::ValueRange sums);
   void storeTile(const Edge &rows, const Edge &columns, llvm::ArrayRef<Value> sums);

@@ -33,6 +33,10 @@ Support supportsAttention(const MortiseNode &node, const SimtTarget &target) {
       if (!dim.isValid())
         return refuse(MORTISE_REASON_NEEDS_STATIC,
                       "an extent's expression is none in " + typeString(*node.operands[i]->type));
+  // The scale is a part of the factor of exponents, and no number may lose its sign or its digits by that.
+  constexpr double smallest = 0x1p-120, largest = 0x1p120;
+  if (const double scale = findAttribute(node, "scale")->f64; !(scale >= smallest && scale <= largest))
+    return refuse(MORTISE_REASON_ATTRIBUTE, "expected a scale from 2^-120 to 2^120, found " + std::to_string(scale));
   for (const Dim &size : {dimsOf(q)[3], dimsOf(v)[3]}) {
     const std::optional<int64_t> number = size.number();
     if (!number)
@@ -67,15 +71,19 @@ AttentionCall attentionCall(const MortiseNode &node, std::span<const View> opera
     return number && *number <= limit;
   };
   // More queries share what is read of k and v, but each multiprocessor wants a block. 132 is what Hopper has, and
-  // about what others have. Where tiles of queries are fewer, there are subgroups left to share out the keys.
+  // about what others have. Where tiles of queries are fewer than two for each, there are subgroups left to share out
+  // the keys: two blocks of four fit a multiprocessor, or one of eight.
   constexpr int64_t wantedBlocks = 132;
   code.split = AttentionCode::Split::Keys;
-  if (!most(call.q.dims[2], AttentionCode::tileRows - 1) && !most(call.blocks(), wantedBlocks - 1))
+  if (!most(call.q.dims[2], AttentionCode::tileRows - 1) && !most(call.blocks(), 2 * wantedBlocks))
     code.split = AttentionCode::Split::Queries;
   code.subgroups = code.mostSubgroups();
+  const bool hasAll = code.split == AttentionCode::Split::Keys && most(call.blocks(), wantedBlocks);
+  if (code.split == AttentionCode::Split::Keys && !hasAll)
+    code.subgroups /= 2;
   // A tile is one long chain of instructions. Where there are subgroups for all keys, each has a short one.
-  code.smallTiles = code.split == AttentionCode::Split::Keys && code.tileKeys() > 32 &&
-                    most(call.k.dims[2], int64_t(target.cluster) * code.subgroups * 32);
+  code.smallTiles =
+      hasAll && code.tileKeys() > 32 && most(call.k.dims[2], int64_t(target.cluster) * code.subgroups * 32);
   const auto isTooMany = [&] {
     if (code.split == AttentionCode::Split::Keys)
       return most(call.k.dims[2], int64_t(code.subgroups) / 2 * code.tileKeys());

@@ -311,6 +311,36 @@ TEST_P(AttentionTest, TilesThatSomeDoNotSee) {
       }
 }
 
+// Windows of keys far from the first and the last one, or at one of them: of all rows, or moving along with the rows.
+TEST_P(AttentionTest, Windows) {
+  struct Window {
+    int64_t from, to;
+  };
+  for (const bool moves : {false, true})
+    for (const int64_t keys : {1280, 1293})
+      for (const Window window :
+           {Window{0, 1}, {0, 200}, {5, 6}, {640, 700}, {700, 980}, {1216, 1280}, {keys - 1, keys}, {7, 7}}) {
+        constexpr int64_t queries = 40;
+        const int64_t rows = moves ? queries : 1;
+        Attention attention =
+            with({.queries = queries, .keys = keys, .mask = Mask::Hides, .maskDims = {1, 1, rows, keys}});
+        std::vector<bool> isSeen(static_cast<size_t>(keys));
+        for (int64_t i = 0; i < rows; ++i)
+          for (int64_t j = 0; j < keys; ++j) {
+            const bool sees = j >= window.from + i && j < window.to + i;
+            attention.set(Attention::OfMask, i * keys + j, sees);
+            isSeen[static_cast<size_t>(j)] = isSeen[static_cast<size_t>(j)] || sees;
+          }
+        const conformance::ExactResult exact = attention.exact();
+        for (int64_t j = 0; j < keys; ++j)
+          for (int64_t e = 0; e < 16 && !isSeen[static_cast<size_t>(j)]; ++e)
+            attention.set(Attention::OfV, j * 16 + e, NAN);
+        attention.compare(attention.run(), exact);
+        if (HasFatalFailure())
+          return;
+      }
+}
+
 // The next tile is read while one is computed, or only when its turn comes.
 TEST(Attention, ReadsAheadOrNot) {
   for (const int32_t dtype : dtypes)
@@ -345,7 +375,7 @@ TEST(Attention, WhatHasAKernel) {
     V q = b.input(form.dtype, {1, 1, form.queries, form.depth}), k = b.input(form.dtype, {1, 1, form.keys, form.depth});
     V v = b.input(form.dtype, {1, 1, form.keys, form.width});
     b.output(b.op("attention", {q, k, v, nullptr}, form.dtype, {1, 1, form.queries, form.width},
-                  {{"scale", 1.0}, {"causal", false}}));
+                  {{"scale", form.scale}, {"causal", false}}));
     return supportsAttention(*b.view().nodes[0], target);
   };
   const SimtTarget &target = Emulator::shared().target();
@@ -360,6 +390,8 @@ TEST(Attention, WhatHasAKernel) {
       EXPECT_EQ(answer.reason, MORTISE_REASON_SIZE);
     }
   EXPECT_TRUE(verdict({.queries = 1}, target).yes);
+  for (const double scale : {0.0, -0.25, 1e-40, 1e38, double(INFINITY), double(NAN)})
+    EXPECT_EQ(verdict({.scale = scale}, target).reason, MORTISE_REASON_ATTRIBUTE) << scale;
   EXPECT_EQ(verdict({}, *SimtTarget::cuda(7, 5, 1)).reason, MORTISE_REASON_HARDWARE);
   EXPECT_EQ(verdict({}, *SimtTarget::rocm("gfx942", 1)).reason, MORTISE_REASON_HARDWARE);
   EXPECT_TRUE(verdict({}, *SimtTarget::cuda(8, 0, 1)).yes);
@@ -388,10 +420,19 @@ TEST(Attention, WhatTheCodeDependsOn) {
   EXPECT_EQ(code, codeOf({.batch = 32, .heads = 8, .groups = 2, .queries = 300, .scale = 2}));
   EXPECT_EQ(code, codeOf({.batch = 64, .queries = 512}, true));
   EXPECT_EQ(codeOf({.batch = 1, .heads = 8, .queries = 512}).subgroups, 1U);
-  // Or where tiles of queries are fewer than multiprocessors.
+  // Or where tiles of queries are fewer than two for each multiprocessor.
   EXPECT_EQ(codeOf({.batch = 1, .heads = 12, .groups = 12, .queries = 128, .keys = 128}).split, Split::Keys);
   EXPECT_EQ(codeOf({.batch = 1, .heads = 12, .groups = 12, .queries = 128, .keys = 128}).subgroups, 4U);
-  EXPECT_EQ(codeOf({.batch = 1, .heads = 12, .groups = 12, .queries = 176}).split, Split::Queries); // 132
+  const auto ofQueries = [&](int64_t queries) {
+    return codeOf({.batch = 1, .heads = 12, .groups = 12, .queries = queries, .keys = 512});
+  };
+  EXPECT_EQ(ofQueries(176).split, Split::Keys); // 132 tiles
+  EXPECT_EQ(ofQueries(176).subgroups, 8U);
+  EXPECT_EQ(ofQueries(177).split, Split::Keys);
+  EXPECT_EQ(ofQueries(177).subgroups, 4U);
+  EXPECT_FALSE(ofQueries(177).smallTiles);
+  EXPECT_EQ(ofQueries(352).split, Split::Keys); // 264
+  EXPECT_EQ(ofQueries(353).split, Split::Queries);
   EXPECT_EQ(codeOf({.batch = 1, .heads = 12, .queries = 512}).subgroups, 2U);
   EXPECT_EQ(codeOf({.batch = 500, .queries = 16}).subgroups, 1U);
   EXPECT_EQ(code.split, Split::Queries);
@@ -410,7 +451,7 @@ TEST(Attention, WhatTheCodeDependsOn) {
     EXPECT_EQ(codeOf({.heads = 32, .groups = 8, .queries = 1, .keys = 2049}, symbolic).tileKeys(), 64U);
     EXPECT_EQ(codeOf({.batch = 8, .heads = 32, .groups = 8, .queries = 1, .keys = 4000}, symbolic).cluster, 2U);
     AttentionCode alone = few; // blocks are many
-    alone.cluster = 1;
+    alone.cluster = 1, alone.subgroups = 4, alone.smallTiles = false;
     EXPECT_EQ(alone, codeOf({.batch = 64, .heads = 3, .queries = 15, .keys = 449}, symbolic));
   }
   EXPECT_EQ(codeOf({.queries = 1, .keys = 32}).subgroups, 1U);

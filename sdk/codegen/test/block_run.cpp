@@ -125,6 +125,22 @@ void BlockRun::multiply(int32_t dtype, const Fragments &mine, float *results) {
   }
 }
 
+void BlockRun::readMatrices(const std::byte *row, bool transposed, uint32_t *words) {
+  const unsigned me = thread, first = me / 32 * 32, group = me % 32 / 4, pair = me % 4;
+  std::vector<const std::byte *> &set = matrixRows[passedNear[me] % 2]; // by turns, like fragments
+  set.resize(std::max<size_t>(set.size(), count));
+  set[me] = row;
+  wait(passedNear, near(me));
+  for (unsigned matrix = 0; matrix < 4; ++matrix) {
+    uint16_t halves[2];
+    for (unsigned i = 0; i < 2; ++i) {
+      const unsigned line = transposed ? pair * 2 + i : group, column = transposed ? group : pair * 2 + i;
+      std::memcpy(&halves[i], set[first + matrix * 8 + line] + size_t(column) * 2, 2);
+    }
+    words[matrix] = halves[0] | uint32_t{halves[1]} << 16;
+  }
+}
+
 void BlockRun::awaitCopies() {
   for (const auto &[to, from] : copies[thread])
     std::memcpy(to, from, 16);
@@ -166,6 +182,10 @@ void emulatedMultiply(uint32_t dtype, BlockRun::Fragments *memory) {
   BlockRun::running().multiply(static_cast<int32_t>(dtype), mine, memory->sums);
 }
 void emulatedAccess(uint64_t address, uint64_t alignment) { isMisaligned |= address % alignment != 0; }
+void emulatedReadMatrices(const std::byte *row, uint32_t transposed, uint32_t *words) {
+  emulatedAccess(reinterpret_cast<uint64_t>(row), 16);
+  BlockRun::running().readMatrices(row, transposed != 0, words);
+}
 void emulatedCopyAside(std::byte *to, const std::byte *from) {
   emulatedAccess(reinterpret_cast<uint64_t>(to), 16), emulatedAccess(reinterpret_cast<uint64_t>(from), 16);
   BlockRun::running().copyAside(to, from);
@@ -205,6 +225,8 @@ void *emulatedFunction(EmulatedCall call) {
     return reinterpret_cast<void *>(&emulatedExchange);
   case EmulatedCall::Multiply:
     return reinterpret_cast<void *>(&emulatedMultiply);
+  case EmulatedCall::ReadMatrices:
+    return reinterpret_cast<void *>(&emulatedReadMatrices);
   case EmulatedCall::Access:
     return reinterpret_cast<void *>(&emulatedAccess);
   case EmulatedCall::Exp2:

@@ -21,6 +21,7 @@ enum class EmulatedCall : uint8_t {
   Barrier,
   Exchange,
   Multiply,
+  ReadMatrices,
   Access,
   Exp2,
   Exp2WithoutSubnormals,
@@ -58,6 +59,8 @@ public:
   // This thread's four results of a product of matrices. Each product is rounded to f32; their sum towards 0, as
   // hardware does.
   void multiply(int32_t dtype, const Fragments &mine, float *results);
+  // This thread's words of four matrices of 8 x 8, whose rows all threads of the subgroup name.
+  void readMatrices(const std::byte *row, bool transposed, uint32_t *words);
   // 16 bytes, of which nothing is to be seen before the thread awaits its copies.
   void copyAside(std::byte *to, const std::byte *from) { copies[thread].push_back({to, from}); }
   void awaitCopies();
@@ -96,6 +99,7 @@ private:
   Meeting whole;
   std::vector<Meeting> blocks, subgroups;
   std::vector<uint32_t> values;
+  std::vector<const std::byte *> matrixRows[2];                                      // per thread
   std::vector<Fragments> fragments[2];                                               // per thread
   std::map<unsigned, std::vector<std::pair<std::byte *, const std::byte *>>> copies; // likewise
   ucontext_t scheduler;

@@ -79,30 +79,44 @@ void EmulatedMachine::copyAside(Code &c, Value to, Value from) const {
 }
 void EmulatedMachine::awaitCopies(Code &c) const { call(c, EmulatedCall::AwaitCopies, {}, {}); }
 
-llvm::SmallVector<Value> EmulatedMachine::multiply(Code &c, int32_t dtype, llvm::ArrayRef<Value> lhs,
-                                                   llvm::ArrayRef<Value> rhs, llvm::ArrayRef<Value> sums) const {
-  synchronises = true;
-  if (!memory) { // of the thread, on its stack
+// Of the thread, on its stack: what a call of matrices is given and gives.
+Value EmulatedMachine::words(Code &c) const {
+  if (!memory) {
     mlir::OpBuilder::InsertionGuard keep(c.b);
     auto function = c.b.getBlock()->getParent()->getParentOfType<LLVM::LLVMFuncOp>();
     c.b.setInsertionPointToStart(&function.getBody().front());
     memory = LLVM::AllocaOp::create(c.b, c.loc, LLVM::LLVMPointerType::get(c.b.getContext()), c.b.getI32Type(),
                                     c.integer(c.b.getI32Type(), 10));
   }
+  return memory;
+}
+
+static Value wordOf(Code &c, Value words, unsigned number) {
+  return LLVM::GEPOp::create(c.b, c.loc, words.getType(), c.b.getI32Type(), words,
+                             llvm::ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(number)});
+}
+static llvm::SmallVector<Value> fourWords(Code &c, Value words, unsigned first, Type type) {
+  llvm::SmallVector<Value> all;
+  for (unsigned i = 0; i < 4; ++i)
+    all.push_back(LLVM::LoadOp::create(c.b, c.loc, type, wordOf(c, words, first + i)));
+  return all;
+}
+
+llvm::SmallVector<Value> EmulatedMachine::multiply(Code &c, int32_t dtype, llvm::ArrayRef<Value> lhs,
+                                                   llvm::ArrayRef<Value> rhs, llvm::ArrayRef<Value> sums) const {
+  synchronises = true;
   unsigned word = 0;
-  const auto place = [&] {
-    return LLVM::GEPOp::create(c.b, c.loc, memory.getType(), c.b.getI32Type(), memory,
-                               llvm::ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(word++)});
-  };
   for (const llvm::ArrayRef<Value> values : {lhs, rhs, sums})
     for (Value value : values)
-      LLVM::StoreOp::create(c.b, c.loc, value, place());
-  call(c, EmulatedCall::Multiply, {}, {c.integer(c.b.getI32Type(), dtype), memory});
-  word = 6;
-  llvm::SmallVector<Value> results;
-  for (unsigned i = 0; i < 4; ++i)
-    results.push_back(LLVM::LoadOp::create(c.b, c.loc, c.b.getF32Type(), place()));
-  return results;
+      LLVM::StoreOp::create(c.b, c.loc, value, wordOf(c, words(c), word++));
+  call(c, EmulatedCall::Multiply, {}, {c.integer(c.b.getI32Type(), dtype), words(c)});
+  return fourWords(c, words(c), 6, c.b.getF32Type());
+}
+
+llvm::SmallVector<Value> EmulatedMachine::readMatrices(Code &c, Value row, bool transposed) const {
+  synchronises = true;
+  call(c, EmulatedCall::ReadMatrices, {}, {row, c.integer(c.b.getI32Type(), transposed), words(c)});
+  return fourWords(c, words(c), 0, c.b.getI32Type());
 }
 
 Value EmulatedApproximations::exp2(Code &c, Value x, bool subnormals) const {

@@ -43,6 +43,7 @@ public:
   llvm::SmallVector<mlir::Value> multiply(Code &c, int32_t dtype, llvm::ArrayRef<mlir::Value> lhs,
                                           llvm::ArrayRef<mlir::Value> rhs,
                                           llvm::ArrayRef<mlir::Value> sums) const override;
+  llvm::SmallVector<mlir::Value> readMatrices(Code &c, mlir::Value row, bool transposed) const override;
   // A call of a function of BlockRun's.
   mlir::Value call(Code &c, EmulatedCall which, mlir::Type result, mlir::ValueRange arguments) const;
   // To be done to a module with all its kernels: vectors check their addresses, which GPUs have to find aligned, and
@@ -50,6 +51,8 @@ public:
   void finish(mlir::ModuleOp module, const Instructions &instructions) const;
 
 private:
+  mlir::Value words(Code &c) const;
+
   const unsigned size;
   const EmulatedCallee callee;
   // Of the function at hand: memory on a thread's stack, the blocks of a cluster, and per shared array that of the

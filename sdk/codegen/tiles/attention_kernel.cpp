@@ -13,6 +13,15 @@ Value AttentionKernel::shifted(Value bits, unsigned by, bool left) {
               : Value(arith::ShRUIOp::create(b, c.loc, bits, c.integer(bits.getType(), by)));
 }
 
+Value AttentionKernel::halves(Value low, Value high, unsigned which) {
+  const auto bitcast = [&](Value word, Type type) -> Value { return LLVM::BitcastOp::create(b, c.loc, type, word); };
+  Type pair = VectorType::get({2}, b.getI16Type());
+  const auto first = static_cast<int32_t>(which);
+  Value both = LLVM::ShuffleVectorOp::create(b, c.loc, bitcast(low, pair), bitcast(high, pair),
+                                             ArrayRef<int32_t>{first, first + 2});
+  return bitcast(both, b.getI32Type());
+}
+
 AttentionKernel::Values AttentionKernel::forEach(Value low, Value high, Value step, ValueRange inits,
                                                  llvm::function_ref<Values(Value, ValueRange)> body) {
   auto loop = scf::ForOp::create(b, c.loc, low, high, step, inits);
@@ -67,7 +76,9 @@ void AttentionKernel::emit(StringRef name) {
   b.setInsertionPointToEnd(module.getBody());
   auto function = LLVM::LLVMFuncOp::create(b, c.loc, name,
                                            LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), types));
-  machine.makeKernel(function, threads, /*resident=*/0, code.cluster);
+  // Where the next tile is not read ahead, other blocks of the multiprocessor fill the wait.
+  const bool hasOthers = !code.readsAhead && std::max(code.depth, code.width) <= 64;
+  machine.makeKernel(function, threads, /*resident=*/hasOthers ? 3 : 0, code.cluster);
   start = function.addEntryBlock(b);
   b.setInsertionPointToStart(start);
   enter(name);
@@ -88,6 +99,7 @@ AttentionKernel::Values AttentionKernel::State::list() const {
   if (sees[0])
     all.append(sees.begin(), sees.end());
   all.append(ahead);
+  all.append(mask);
   return all;
 }
 
@@ -102,7 +114,8 @@ AttentionKernel::State AttentionKernel::State::like(ValueRange values) const {
     state.sees = {values[0], values[1]};
     values = values.drop_front(2);
   }
-  state.ahead.assign(values.begin(), values.end());
+  state.ahead = Values(values.drop_back(mask.size()));
+  state.mask = Values(values.take_back(mask.size()));
   return state;
 }
 
@@ -112,6 +125,7 @@ void AttentionKernel::enter(StringRef name) {
     numbers.push_back(argument);
   keys = number32(AttentionNumber::Keys);
   scale = c.bitcast(number32(AttentionNumber::Scale), b.getF32Type());
+  perScore = code.mask == AttentionCode::Mask::Adds ? float32(log2e) : c.mul(scale, float32(log2e));
   thread = machine.thread(c);
   Value inSubgroup = c.andI(thread, number(machine.subgroup() - 1));
   subgroup = shifted(thread, llvm::Log2_32(machine.subgroup()), false);
@@ -129,8 +143,8 @@ void AttentionKernel::enter(StringRef name) {
     const auto bits = [&](Value address) -> Value {
       return LLVM::PtrToIntOp::create(b, c.loc, b.getI64Type(), address);
     };
-    Value odd = c.orI(bits(rows[0].mask), bits(rows[1].mask));
-    isMaskInPairs = c.andI(c.compareI(I::eq, c.andI(odd, c.i64(1)), c.i64(0)), c.compareI(I::eq, maskStride, c.i64(1)));
+    Value odd = c.andI(c.orI(bits(rows[0].mask), bits(rows[1].mask)), c.i64(int64_t(2) * keyTiles - 1));
+    isMaskInVectors = c.andI(c.compareI(I::eq, odd, c.i64(0)), c.compareI(I::eq, maskStride, c.i64(1)));
   }
 
   // Weights are at most 1, and their sums with values have to stay in the range of f32, also where a value is near its
@@ -201,8 +215,8 @@ SmallVector<AttentionKernel::Values> AttentionKernel::readQueries() {
 AttentionKernel::Values AttentionKernel::pairsOf(ArrayRef<Value> even, ArrayRef<Value> odd) {
   Values pairs;
   for (size_t i = 0; i < vectorWords; ++i) {
-    pairs.push_back(c.orI(c.andI(even[i], number(0xffff)), shifted(odd[i], 16, true)));
-    pairs.push_back(c.orI(shifted(even[i], 16, false), c.andI(odd[i], number(0xffff0000))));
+    pairs.push_back(halves(even[i], odd[i], 0));
+    pairs.push_back(halves(even[i], odd[i], 1));
   }
   return pairs;
 }
@@ -267,35 +281,60 @@ Value AttentionKernel::maskAt(const Row &row, Value key, Type type) {
   return read(moved(row.mask, c.mulI(wide(inside), maskStride)), type, type.getIntOrFloatBitWidth() / 8);
 }
 
-// Bit i says whether the mask of i1 lets score number i count.
-Value AttentionKernel::maskOf(Value first, bool inPairs) {
-  Value bits = number(0);
-  const auto set = [&](size_t i, Value condition) {
-    bits = c.orI(bits, shifted(c.resizeInt(condition, b.getI32Type(), false), static_cast<unsigned>(i), true));
-  };
-  Value begin = wide(c.addI(first, pair));
-  const PerRow places = {moved(rows[0].mask, begin), moved(rows[1].mask, begin)};
-  for (size_t i = 0; i < scoresAtOnce; i += 2) {
-    const Row &row = rows[rowIndex(i)];
-    if (inPairs) {
-      Value place = moved(places[rowIndex(i)], static_cast<int64_t>(i / 4 * 8));
-      Value two = c.resizeInt(read(place, b.getI16Type(), 2), b.getI32Type(), false);
-      set(i, c.compareI(I::ne, c.andI(two, number(0xff)), number(0)));
-      set(i + 1, c.compareI(I::ugt, two, number(0xff)));
-      continue;
-    }
-    for (const size_t j : {i, i + 1})
-      set(j, c.compareI(I::ne, maskAt(row, keyOf(first, j), b.getI8Type()), c.integer(b.getI8Type(), 0)));
-  }
-  return bits;
+// The mask of i1 of this thread's keys of a tile, a byte for each: those of the first row, then those of the second.
+AttentionKernel::Values AttentionKernel::maskWords(Value first) {
+  Type i8 = b.getI8Type(), i32 = b.getI32Type();
+  const unsigned ofRow = keyTiles / 2;
+  const SmallVector<Type> types(keyTiles, i32);
+  Value isInVectors = c.andI(isMaskInVectors, c.compareI(I::sle, add(first, keysAtOnce), keys));
+  return choose(
+      isInVectors, types, [&] { return maskVectors(first); },
+      [&] {
+        Values words(types.size(), number(0));
+        for (size_t i = 0; i < scoresAtOnce; ++i) {
+          Value &word = words[rowIndex(i) * ofRow + ownKey(i) / 4];
+          Value bits = c.resizeInt(maskAt(rows[rowIndex(i)], keyOf(first, i), i8), i32, false);
+          word = c.orI(word, shifted(bits, ownKey(i) % 4 * 8, true));
+        }
+        return words;
+      });
 }
 
-// Bit i says whether the row of score number i sees its key. Only for masks of i1.
-Value AttentionKernel::seenOf(Value first) {
+// The same where isMaskInVectors, and all keys of the tile are inside.
+AttentionKernel::Values AttentionKernel::maskVectors(Value first) {
+  const unsigned ofRow = keyTiles / 2;
+  Values words;
+  Value begin = wide(c.addI(first, ownKeys()));
+  for (const Row &row : rows) {
+    Value vector = read(moved(row.mask, begin), VectorType::get({ofRow}, b.getI32Type()), ofRow * 4);
+    for (unsigned i = 0; i < ofRow; ++i)
+      words.push_back(c.extract(vector, i));
+  }
+  return words;
+}
+
+// Whether the mask lets a row of this subgroup see one of these keys.
+Value AttentionKernel::seesAny(ArrayRef<Value> mask) {
+  Value bits = mask[0];
+  for (Value word : mask.drop_front())
+    bits = c.orI(bits, word);
+  return isAnywhere(bits);
+}
+
+// Bit i says whether the row of score number i sees its key. Only for masks of i1; `mask`: maskWords.
+Value AttentionKernel::seenOf(Value first, ArrayRef<Value> mask) {
   Type i32 = b.getI32Type();
-  Value isInPairs = c.andI(isMaskInPairs, c.compareI(I::sle, add(first, keysAtOnce), keys));
-  Value mask = choose(
-      isInPairs, i32, [&] { return Values{maskOf(first, true)}; }, [&] { return Values{maskOf(first, false)}; })[0];
+  Value visible = number(0);
+  for (size_t i = 0; i < mask.size(); ++i) {
+    // The highest bit of each byte that is not 0.
+    Value carries = c.addI(c.andI(mask[i], number(0x7f7f7f7f)), number(0x7f7f7f7f));
+    Value bits = c.andI(c.orI(carries, mask[i]), number(0x80808080));
+    // Of four keys, two and two stand side by side (ownKey).
+    bits = c.andI(c.orI(shifted(bits, 7, false), shifted(bits, 14, false)), number(0x00030003));
+    bits = c.andI(c.orI(bits, shifted(bits, 12, false)), number(0x33));
+    const auto row = static_cast<unsigned>(i / (keyTiles / 2)), word = static_cast<unsigned>(i % (keyTiles / 2));
+    visible = c.orI(visible, shifted(bits, word * 8 + row * 2, true));
+  }
   Value inRange = choose(
       isCut(first), i32,
       [&] {
@@ -309,7 +348,7 @@ Value AttentionKernel::seenOf(Value first) {
         return Values{bits};
       },
       [&] { return Values{number(-1)}; })[0];
-  return c.andI(mask, inRange);
+  return c.andI(visible, inRange);
 }
 
 // Of the thread's rows and the keys of a tile: per 8 keys four, as multiply has them.
@@ -318,13 +357,15 @@ AttentionKernel::Values AttentionKernel::scoresOf(Value first, Value seen, State
   Values scores(scoresAtOnce, float32(0));
   for (unsigned step = 0; step < shape.depthSteps; ++step) {
     const Values fragment = queries(step);
-    for (unsigned tile = 0; tile < keyTiles; ++tile) {
-      const auto mine = MutableArrayRef(scores).slice(size_t(tile) * 4, 4);
-      llvm::copy(machine.multiply(c, code.dtype, fragment, keyWords(step, tile), mine), mine.begin());
+    for (unsigned tile = 0; tile < keyTiles; tile += 2) {
+      const Values words = keyWords(step, tile);
+      for (const unsigned odd : {0, 1}) {
+        const auto mine = MutableArrayRef(scores).slice(size_t(tile + odd) * 4, 4);
+        const auto factor = ArrayRef(words).slice(size_t(odd) * 2, 2);
+        llvm::copy(machine.multiply(c, code.dtype, fragment, factor, mine), mine.begin());
+      }
     }
   }
-  for (Value &score : scores)
-    score = c.mul(score, scale);
   const double infinity = std::numeric_limits<double>::infinity();
   const auto withoutHidden = [&] {
     Values all = scores;
@@ -340,7 +381,7 @@ AttentionKernel::Values AttentionKernel::scoresOf(Value first, Value seen, State
         Value added = c.fromMemory(maskAt(row, key, c.memoryType(code.dtype)), code.dtype);
         if (code.causal)
           added = c.select(c.compareI(I::sgt, key, row.query), float32(-infinity), added);
-        all[i] = c.add(all[i], added);
+        all[i] = c.fma(all[i], scale, added);
         Value sees = c.compare(arith::CmpFPredicate::UNE, added, -infinity);
         state.sees[rowIndex(i)] = c.orI(state.sees[rowIndex(i)], c.andI(c.notI(hidden), sees));
       }
@@ -360,7 +401,7 @@ AttentionKernel::Values AttentionKernel::scoresOf(Value first, Value seen, State
 
 // `factors`: of what was weighted before, because of the new largest scores.
 AttentionKernel::Values AttentionKernel::weightsOf(ArrayRef<Value> scores, PerRow &factors, State &state) {
-  PerRow bases;
+  PerRow origins;
   for (unsigned row = 0; row < 2; ++row) {
     Value largest = state.largest[row], mine = scores[size_t(row) * 2]; // see rowIndex
     for (size_t i = size_t(row) * 2 + 1; i < scores.size(); ++i)
@@ -370,15 +411,16 @@ AttentionKernel::Values AttentionKernel::weightsOf(ArrayRef<Value> scores, PerRo
     Value now = larger(largest, mine);
     // Where there is no score yet but -inf, weights are 0.
     const double none = -std::numeric_limits<double>::infinity();
-    bases[row] = c.select(c.compare(arith::CmpFPredicate::OEQ, now, none), float32(0), now);
-    factors[row] = exp2(c.mul(c.sub(largest, bases[row]), log2e));
+    Value base = c.select(c.compare(arith::CmpFPredicate::OEQ, now, none), float32(0), now);
+    origins[row] = originOf(base);
+    factors[row] = exp2(c.sub(originOf(largest), origins[row]));
     state.largest[row] = now;
     state.totals[row] = c.mul(state.totals[row], factors[row]);
   }
   Values weights;
   for (size_t i = 0; i < scores.size(); ++i) {
     const unsigned row = rowIndex(i);
-    weights.push_back(exp2(c.fma(c.sub(scores[i], bases[row]), float32(log2e), shift)));
+    weights.push_back(exp2(c.fma(scores[i], perScore, c.sub(float32(0), origins[row]))));
     state.totals[row] = c.add(state.totals[row], weights.back());
   }
   return weights;
@@ -393,22 +435,21 @@ SmallVector<AttentionKernel::Values> AttentionKernel::partsOf(ArrayRef<Value> we
   for (size_t i = 0; i < weights.size(); i += 2) {
     std::array<Value, 2> rest = {weights[i], weights[i + 1]};
     for (size_t part = 0; part < parts.size(); ++part) {
-      std::array<Value, 2> halves; // words whose high half (bf16), or low half, is the part
+      std::array<Value, 2> words; // whose high half (bf16), or low half, is the part
       for (size_t j = 0; j < 2; ++j) {
         Value taken;
         if (isBrain) {
-          halves[j] = c.intBits(rest[j]);
-          taken = c.bitcast(c.andI(halves[j], number(0xffff0000)), b.getF32Type()); // rounded towards 0
+          words[j] = c.intBits(rest[j]);
+          taken = c.bitcast(c.andI(words[j], number(0xffff0000)), b.getF32Type()); // rounded towards 0
         } else {
           Value narrow = c.toMemory(rest[j], code.dtype);
           taken = c.fromMemory(narrow, code.dtype);
-          halves[j] = c.resizeInt(c.intBits(narrow), i32, false);
+          words[j] = c.resizeInt(c.intBits(narrow), i32, false);
         }
         if (part + 1 < parts.size())
           rest[j] = c.sub(rest[j], taken);
       }
-      parts[part].push_back(isBrain ? c.orI(shifted(halves[0], 16, false), c.andI(halves[1], number(0xffff0000)))
-                                    : c.orI(halves[0], shifted(halves[1], 16, true)));
+      parts[part].push_back(halves(words[0], words[1], isBrain));
     }
   }
   return parts;
@@ -448,13 +489,14 @@ void AttentionKernel::addValues(Value first, ArrayRef<Value> weights, const PerR
     const unsigned some = std::min(together, shape.tiles - from);
     Values sums(size_t(some) * 4, float32(0));
     for (unsigned step = 0; step < keySteps; ++step) {
-      SmallVector<Values> words;
-      for (unsigned i = 0; i < some; ++i)
-        words.push_back(valueWords(step, from + i));
+      Values words;
+      for (unsigned i = 0; i < some; i += 2)
+        words.append(valueWords(step, from + i));
       for (const Values &part : parts[step])
         for (unsigned i = 0; i < some; ++i) {
           const auto mine = MutableArrayRef(sums).slice(size_t(i) * 4, 4);
-          llvm::copy(machine.multiply(c, code.dtype, part, words[i], mine), mine.begin());
+          const auto factor = ArrayRef(words).slice(size_t(i) * 2, 2);
+          llvm::copy(machine.multiply(c, code.dtype, part, factor, mine), mine.begin());
         }
     }
     for (size_t i = 0; i < sums.size(); ++i) {
@@ -469,31 +511,34 @@ void AttentionKernel::addValues(Value first, ArrayRef<Value> weights, const PerR
 void AttentionKernel::addNotFinite(Value first, ArrayRef<Value> weights, Values &sums) {
   Type i32 = b.getI32Type();
   enum Kind { Weighs, Seen };
-  // Per row and kind 64 bits, one for each key.
+  // Per row and kind one bit for each key: of this thread's, then of all.
   Value bits[2][2][2];
   for (auto &ofRow : bits)
     for (auto &ofKind : ofRow)
       for (Value &word : ofKind)
         word = number(0);
   for (size_t i = 0; i < weights.size(); ++i) {
-    const unsigned row = rowIndex(i), key = static_cast<unsigned>(i / 4 * 8 + i % 2);
+    const unsigned row = rowIndex(i);
     const auto set = [&](Kind kind, Value condition) {
-      Value bit = shifted(c.resizeInt(condition, i32, false), key % 32, true);
-      Value &word = bits[row][kind][key / 32];
-      word = c.orI(word, bit);
+      Value &word = bits[row][kind][0];
+      word = c.orI(word, shifted(c.resizeInt(condition, i32, false), ownKey(i), true));
     };
     set(Weighs, c.compare(arith::CmpFPredicate::UNE, weights[i], 0.0));
     set(Seen, c.notI(isHidden(rows[row], keyOf(first, i))));
   }
+  const size_t halves = keysAtOnce / 32;
+  Value begin = ownKeys(), by = c.andI(begin, number(31));
   for (auto &ofRow : bits)
-    for (auto &ofKind : ofRow)
-      for (Value &word : ofKind) {
-        word = arith::ShLIOp::create(b, c.loc, word, pair);
-        word = acrossQuad(word, [&](Value x, Value y) { return c.orI(x, y); });
+    for (auto &ofKind : ofRow) {
+      Value mine = arith::ShLIOp::create(b, c.loc, ofKind[0], by);
+      for (size_t half = 0; half < halves; ++half) {
+        Value isIn = c.compareI(I::eq, shifted(begin, 5, false), number(static_cast<int64_t>(half)));
+        ofKind[half] = acrossQuad(c.select(isIn, mine, number(0)), [&](Value x, Value y) { return c.orI(x, y); });
       }
+    }
   const int64_t exponents = code.dtype == MORTISE_BF16 ? 0x7f80 : 0x7c00;
   constexpr size_t together = 16; // sums; more would want more registers than there are
-  for (size_t half = 0; half < keysAtOnce / 32; ++half)
+  for (size_t half = 0; half < halves; ++half)
     for (size_t from = 0; from < sums.size(); from += together) {
       const auto some = MutableArrayRef(sums).slice(from, std::min(together, sums.size() - from));
       const Values next = forEach(number(0), number(32), number(1), some, [&](Value offset, ValueRange before) {

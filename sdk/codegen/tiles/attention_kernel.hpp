@@ -4,8 +4,13 @@
 // SimtMachine::multiply wants them: thread number 4 g + t of a subgroup has rows g and g + 8 of a 16 x 16 or 16 x 8
 // matrix, and there columns 2 t and 2 t + 1, and the same 8 columns further.
 //
-// Weights are 2^((score - largest so far) log2(e)), and sums are scaled down when a larger score comes. So that the
-// second product is one of f32 weights, a weight is multiplied as a sum of numbers that the machine can multiply. 0
+// A product of matrices does not care which of its terms is which, nor which column. So the keys of a tile are columns
+// of scores, and terms of the second product, in an order in which a thread's lie side by side: those of a mask are a
+// vector. Thread t has keys t n .. t n + n - 1 of a tile of 4 n keys, two of them in each 8 columns.
+//
+// Weights are e^(score - largest so far), as powers of 2, and sums are scaled down when a larger score comes. Scores
+// are not multiplied by the scale, which is a part of the exponent's factor, unless a mask is added to them. So that
+// the second product is one of f32 weights, a weight is multiplied as a sum of numbers that the machine can multiply. 0
 // times an infinity is NaN, though: values that are not finite are taken out of the product and added by themselves.
 #pragma once
 
@@ -43,6 +48,7 @@ protected:
     PerRow totals;  // this thread's part of the sum of weights
     PerRow sees;    // whether the mask lets this thread see a key; null where there is no mask
     Values ahead;   // words that this thread has read for the next tile
+    Values mask;    // maskWords of the next tile
     Values list() const;
     State like(mlir::ValueRange values) const;
   };
@@ -66,7 +72,8 @@ protected:
   virtual Values queryWords(Value row) = 0;
   virtual State allTiles(State state) = 0;
   virtual void store(const State &state) = 0;
-  // The factors of scores and the right one of values: of a step of 16 terms and a tile of 8 columns.
+  // The factors of scores and the right one of values: of a step of 16 terms, and the two words of each of two tiles of
+  // 8 columns. Behind the last tile of values is any other.
   virtual Values queries(unsigned step) = 0;
   virtual Values keyWords(unsigned step, unsigned tile) = 0;
   virtual Values valueWords(unsigned step, unsigned tile) = 0;
@@ -83,6 +90,7 @@ protected:
   Value number(int64_t value) { return c.integer(b.getI32Type(), value); }
   Value add(Value x, int64_t y) { return y ? c.addI(x, number(y)) : x; }
   Value shifted(Value bits, unsigned by, bool left);
+  Value halves(Value low, Value high, unsigned which); // of two words the low (0) or high (1) halves, as a word
   Value wide(Value x) { return c.resizeInt(x, b.getI64Type(), true); }
   Value moved(Value address, Value bytes) {
     return mlir::LLVM::GEPOp::create(b, c.loc, address.getType(), b.getI8Type(), address, mlir::ValueRange{bytes});
@@ -102,6 +110,9 @@ protected:
   Value float32(double value) { return c.constant(b.getF32Type(), value); }
   Value number64(uint32_t which) { return numbers[which]; }
   Value number32(uint32_t which) { return c.resizeInt(numbers[which], b.getI32Type(), true); }
+  // What exponents of weights are counted from, where this is the largest score. The same for all that have this score,
+  // so that its rounding is a factor of all weights.
+  Value originOf(Value score) { return c.fma(score, perScore, c.sub(float32(0), shift)); }
   Value larger(Value x, Value y) { return c.two<mlir::arith::MaxNumFOp>(x, y); } // NaN is seen in the total
   Values forEach(Value low, Value high, Value step, mlir::ValueRange inits,
                  llvm::function_ref<Values(Value, mlir::ValueRange)> body);
@@ -136,16 +147,19 @@ protected:
   // ---- A tile
 
   Value end(); // of the keys that the block goes through
-  Value seenOf(Value first);
+  Values maskWords(Value first);
+  Values maskVectors(Value first);
+  Value seesAny(llvm::ArrayRef<Value> mask);
+  Value seenOf(Value first, llvm::ArrayRef<Value> mask);
   // `seen`: seenOf; null where there is no mask of i1. `isSeen`: whether the subgroup sees something of the tile.
   Value isSeen(Value seen) { return seen ? isAnywhere(seen) : c.truth(true); }
   State attendIf(Value isSeen, Value first, Value seen, const State &state);
 
   // Of element number i of four that multiply has: the thread's row, and the column or key among 8.
   static unsigned rowIndex(size_t i) { return i % 4 / 2; }
-  Value keyOf(Value first, size_t i) { // of score number i
-    return c.addI(first, add(pair, static_cast<int64_t>(i / 4 * 8 + i % 2)));
-  }
+  static unsigned ownKey(size_t i) { return static_cast<unsigned>(i / 4 * 2 + i % 2); } // of the thread's keys
+  Value ownKeys() { return c.mulI(pair, number(keyTiles)); }                            // where they begin in a tile
+  Value keyOf(Value first, size_t i) { return c.addI(first, add(ownKeys(), ownKey(i))); }
 
 private:
   State attend(Value first, Value seen, State state);
@@ -153,7 +167,6 @@ private:
   Value isHidden(const Row &row, Value key);
   Value isCut(Value first);
   Value maskAt(const Row &row, Value key, Type type);
-  Value maskOf(Value first, bool inPairs);
   Values scoresOf(Value first, Value seen, State &state);
   Values weightsOf(llvm::ArrayRef<Value> scores, PerRow &factors, State &state);
   llvm::SmallVector<Values> partsOf(llvm::ArrayRef<Value> weights);
@@ -180,12 +193,13 @@ protected:
   Value firstQuery, endQuery; // of the block: the lowest, and behind the highest
   std::array<Row, 2> rows;    // of the thread
   Tensor k, v;
-  Values values; // words of the tile's v that are in registers
+  Values values;         // words of the tile's v that are in registers
+  Value isMaskInVectors; // whether the thread's keys of a mask of i1 can be read at once, where all are inside
 
 private:
-  Value scale, shift;  // f32; the second is added to exponents of weights
-  Value maskStride;    // bytes between keys: i64
-  Value isMaskInPairs; // whether two neighbouring keys of a mask of i1 can be read at once, where all are inside
+  Value scale, shift; // f32; the second is added to exponents of weights
+  Value perScore;     // f32: what an exponent grows by for each unit of a score
+  Value maskStride;   // bytes between keys: i64
 };
 
 // Each subgroup of a block has other queries of a head: the keys lie in the block's memory.

@@ -5,10 +5,10 @@
 // memory. Where there are many keys, several blocks, a cluster, share them out in the same way, and read each other's
 // memory in the end.
 //
-// Nothing else goes through that memory, since each element of k and v is needed by one thread alone. A product of
-// matrices does not care which of its terms is which, nor which column: a thread takes those that lie side by side.
-// Terms of scores: of 32 elements, thread t of four has 8 t .. 8 t + 7, as words of two steps. Columns of values: of
-// 64, the thread of column g has 8 g .. 8 g + 7, which belong to 8 tiles.
+// Nothing else goes through that memory, since each element of k and v is needed by one thread alone. Of the terms of
+// scores and the columns of values, too, a thread takes those that lie side by side. Terms of scores: of 32 elements,
+// thread t of four has 8 t .. 8 t + 7, as words of two steps. Columns of values: of 64, the thread of column g has
+// 8 g .. 8 g + 7, which belong to 8 tiles.
 #include "tiles/attention_kernel.hpp"
 
 namespace mortise::codegen {
@@ -142,8 +142,10 @@ AttentionKernel::Values SplitKeys::queryWords(Value row) {
 // Per 8 keys.
 AttentionKernel::Values SplitKeys::readKeys(Value first) {
   Values words;
-  for (unsigned from = 0; from < keysAtOnce; from += 8)
-    words.append(queryWords(rowOfKey(k, c.addI(first, add(group, from)))));
+  Value quarter = c.mulI(shifted(group, 1, false), number(int64_t(2) * keyTiles));
+  Value ofColumn = c.addI(first, c.addI(quarter, c.andI(group, number(1))));
+  for (unsigned tile = 0; tile < keyTiles; ++tile)
+    words.append(queryWords(rowOfKey(k, add(ofColumn, int64_t(2) * tile))));
   return words;
 }
 
@@ -152,13 +154,13 @@ AttentionKernel::Values SplitKeys::readKeys(Value first) {
 AttentionKernel::Values SplitKeys::readValues(Value first, bool isAgain) {
   Values words;
   const unsigned vectors = code.width / vectorElements;
-  for (unsigned from = 0; from < keysAtOnce; from += 8)
+  for (unsigned tile = 0; tile < keyTiles; ++tile)
     for (unsigned pass = 0; pass < shape.tiles; pass += passTiles)
       for (const unsigned odd : {0, 1}) {
         Value vector = add(group, pass);
         if (pass + passTiles > vectors)
           vector = c.two<arith::MinSIOp>(vector, number(vectors - 1));
-        Value row = rowOfKey(v, c.addI(first, add(pair, from + odd)));
+        Value row = rowOfKey(v, c.addI(first, add(ownKeys(), int64_t(2) * tile + odd)));
         words.append(readVector(moved(row, wide(c.mulI(vector, number(vectorBytes)))), isAgain));
       }
   return words;
@@ -184,13 +186,16 @@ AttentionKernel::Values SplitKeys::queries(unsigned step) {
 }
 
 AttentionKernel::Values SplitKeys::keyWords(unsigned step, unsigned tile) {
-  const size_t at = (size_t(tile) * shape.depthSteps + step) * 2;
-  return {keysOfTile[at], keysOfTile[at + 1]};
+  Values words;
+  for (const unsigned odd : {0, 1})
+    for (const unsigned half : {0, 1})
+      words.push_back(keysOfTile[(size_t(tile + odd) * shape.depthSteps + step) * 2 + half]);
+  return words;
 }
 
 AttentionKernel::Values SplitKeys::valueWords(unsigned step, unsigned tile) {
   const size_t at = size_t(step) * 2 * shape.tiles + tile;
-  return {values[at], values[at + shape.tiles]};
+  return {values[at], values[at + shape.tiles], values[at + 1], values[at + shape.tiles + 1]};
 }
 
 Value SplitKeys::columnOf(Value tile, unsigned odd) {
@@ -213,7 +218,7 @@ AttentionKernel::State SplitKeys::allTiles(State state) {
   Value first = c.mulI(part, number(keysAtOnce));
   if (code.mask == AttentionCode::Mask::Hides)
     state.ahead = choose(
-        c.compareI(I::sgt, keys, number(0)), b.getI32Type(), [&] { return Values{seenOf(first)}; },
+        c.compareI(I::sgt, keys, number(0)), b.getI32Type(), [&] { return Values{seenOf(first, maskWords(first))}; },
         [&] { return Values{number(0)}; });
   onlyIf(c.compareI(I::eq, subgroup, number(0)), [&] {
     for (size_t step = 0; step < all.size(); ++step)
@@ -241,7 +246,8 @@ AttentionKernel::State SplitKeys::tile(Value first, State state) {
   if (hides) {
     const SmallVector<Type> types(ofKeys + (isWholeAhead() ? size_t(keySteps) * 2 * shape.tiles : 0), b.getI32Type());
     words = choose(is, types, readAll, [&] { return Values(types.size(), number(0)); });
-    state.ahead[0] = seenOf(add(first, keysTogether())); // behind the end of no effect
+    Value next = add(first, keysTogether());
+    state.ahead[0] = seenOf(next, maskWords(next)); // behind the end of no effect
   } else {
     words = readAll();
   }
@@ -336,7 +342,7 @@ SplitKeys::Together SplitKeys::together(const Found &found, unsigned count,
     // Where there is no score but -inf, nothing has a weight: 0, and NaN in the end, since 1 / 0 is a factor of it.
     Value base = c.select(c.compare(arith::CmpFPredicate::OEQ, most, none), float32(0), most);
     for (unsigned which = 0; which < count; ++which) {
-      Value factor = exp2(c.mul(c.sub(largest[which], base), log2e));
+      Value factor = exp2(c.sub(originOf(largest[which]), originOf(base)));
       all.factors[row].push_back(factor);
       weights = c.fma(of(found.weights, which, b.getF32Type()), factor, weights);
       if (found.see) {

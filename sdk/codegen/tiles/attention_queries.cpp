@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A block has the queries of one head that its subgroups share out, 16 to each, and goes through the keys 64 at a time.
-// Their rows of k and v lie in the block's memory.
+// Their rows of k and v lie in the block's memory, in the order in which they are columns and terms of the products.
 #include "tiles/attention_kernel.hpp"
 
 namespace mortise::codegen {
@@ -21,13 +21,13 @@ public:
                unsigned alignment, ModuleOp module, OpBuilder &builder)
       : AttentionKernel(code, machine, instructions, alignment, module, builder,
                         {(code.depth + 15) / 16, code.width / 8}),
-        keyStride(shape.depthSteps * 8 + 4), valueStride(code.width % 16 ? code.width : code.width + 8),
-        keyItems(keysAtOnce * code.depth / vectorElements), valueItems(keysAtOnce / 2 * code.width / vectorElements),
-        words(keyItems % threads || valueItems % threads ? ~0U : (keyItems * 4 + valueItems * 8) / threads),
+        keyStride(shape.depthSteps * 8 + 4), valueStride(code.width % 16 ? code.width / 2 : code.width / 2 + 4),
+        keyItems(keysAtOnce * code.depth / vectorElements), valueItems(keysAtOnce * code.width / vectorElements),
+        words(keyItems % threads || valueItems % threads ? ~0U : (keyItems + valueItems) * vectorWords / threads),
         readsAhead(code.readsAhead && words <= mostWordsAhead) {}
 
 private:
-  struct Item { // a vector of a row of k, or of two neighbouring rows of v
+  struct Item { // a vector of a row
     Value row, vector;
   };
   void findRows(Value block) override;
@@ -46,26 +46,35 @@ private:
   void forShare(unsigned items, unsigned most, llvm::function_ref<void(ArrayRef<Value>)> body);
   void clearPadding();
   Item itemOf(Value number, unsigned rowElements);
-  Values readKey(Value first, const Item &item);
+  Values readItem(const Tensor &tensor, Value first, const Item &item);
+  Value placeOf(const Item &item, unsigned stride);
   void shareKey(const Item &item, ArrayRef<Value> words);
-  Values readValues(Value first, const Item &item);
-  void shareValues(Value first, const Item &item, ArrayRef<Value> words);
+  void shareValue(Value first, const Item &item, ArrayRef<Value> words);
   Values readShare(Value first);
+  Values readShareByRows(Value first);
   void share(Value first, ArrayRef<Value> words);
   void readAndShare(Value first);
   bool hides() const { return code.mask == AttentionCode::Mask::Hides; }
+  Values maskAhead(Value first); // of no use where there is no tile
+  Values readAhead(Value first); // likewise
+  Value tileSeen(bool last, Value count, Value none);
+  void findSeen();
   Value isSeenByBlock(Value first, Value seen);
 
-  const unsigned keyStride;   // words of 2 elements; 4 times an odd number, so that threads of a read have other banks
-  const unsigned valueStride; // words, each of which has the elements of two neighbouring keys; 8 times an odd number
+  // Words of 2 elements from one row to the next; 4 times an odd number, so that rows that are read at once have other
+  // banks.
+  const unsigned keyStride, valueStride;
   const unsigned keyItems, valueItems; // of a tile
   const unsigned words;                // of a thread's items; ~0: threads have different numbers of them
   const bool readsAhead;
   SmallVector<Values> fragments;  // of the queries
   Value sharedKeys, sharedValues; // in the block's memory
+  Value keyWord, valueWord;       // there: of the row that this thread names in a read, i32
   Value notFinite;                // there: where the last tile begins that has a value that is not finite
-  // There, only with a mask of i1: whether each subgroup sees something of a tile, of two tiles by turns.
+  // There, only with a mask of i1: whether each subgroup sees something of a tile, of two tiles by turns, and where the
+  // keys that it sees something of begin and end.
   Value sharedSeen;
+  Value begin, behind; // of the keys that some row of the block sees: i32, the first of a tile
 };
 
 // The last queries of a head come first: with `causal` they see the most keys.
@@ -91,10 +100,15 @@ void SplitQueries::findRows(Value block) {
 void SplitQueries::prepareMemory(const std::string &prefix) {
   Type i32 = b.getI32Type();
   sharedKeys = machine.sharedArray(c, module, prefix + "_keys", i32, size_t(keysAtOnce) * keyStride);
-  sharedValues = machine.sharedArray(c, module, prefix + "_values", i32, size_t(keysAtOnce) / 2 * valueStride);
+  sharedValues = machine.sharedArray(c, module, prefix + "_values", i32, size_t(keysAtOnce) * valueStride);
+  // Of two tiles of keys two halves of 8 terms each, and two halves of 8 keys of two tiles of columns.
+  Value lane = c.andI(thread, number(machine.subgroup() - 1)), row = c.andI(lane, number(7));
+  Value odd = shifted(c.andI(lane, number(8)), 3, false), high = shifted(lane, 4, false);
+  keyWord = c.addI(c.mulI(c.addI(row, c.mulI(high, number(8))), number(keyStride)), c.mulI(odd, number(4)));
+  valueWord = c.addI(c.mulI(c.addI(row, c.mulI(odd, number(8))), number(valueStride)), c.mulI(high, number(4)));
   notFinite = machine.sharedArray(c, module, prefix + "_not_finite", i32, 1);
   if (hides())
-    sharedSeen = machine.sharedArray(c, module, prefix + "_seen", i32, size_t(2) * code.subgroups);
+    sharedSeen = machine.sharedArray(c, module, prefix + "_seen", i32, size_t(4) * code.subgroups);
   onlyIf(c.compareI(I::eq, thread, number(0)),
          [&] { LLVM::StoreOp::create(b, c.loc, number(-1), notFinite); }); // a barrier follows
 }
@@ -149,64 +163,81 @@ SplitQueries::Item SplitQueries::itemOf(Value item, unsigned rowElements) {
 }
 
 // Rows behind the last one are copies of it: their scores are not used, and their weights are 0.
-AttentionKernel::Values SplitQueries::readKey(Value first, const Item &item) {
-  return readVector(moved(rowOfKey(k, c.addI(first, item.row)), wide(c.mulI(item.vector, number(vectorBytes)))));
+AttentionKernel::Values SplitQueries::readItem(const Tensor &tensor, Value first, const Item &item) {
+  return readVector(moved(rowOfKey(tensor, c.addI(first, item.row)), wide(c.mulI(item.vector, number(vectorBytes)))));
+}
+
+// Row r of a tile is the column, or term, 8 T + 2 t + o where r = 16 t + 2 T + o, with o < 2 and T < 8.
+Value SplitQueries::placeOf(const Item &item, unsigned stride) {
+  Value tile = c.andI(shifted(item.row, 1, false), number(7)), own = shifted(item.row, 4, false);
+  Value column = c.addI(c.addI(c.mulI(tile, number(8)), c.mulI(own, number(2))), c.andI(item.row, number(1)));
+  return c.addI(c.mulI(column, number(stride)), c.mulI(item.vector, number(vectorWords)));
 }
 
 void SplitQueries::shareKey(const Item &item, ArrayRef<Value> words) {
-  Value to = c.addI(c.mulI(item.row, number(keyStride)), c.mulI(item.vector, number(4)));
-  LLVM::StoreOp::create(b, c.loc, vectorOf(words), place(sharedKeys, to), vectorBytes);
+  LLVM::StoreOp::create(b, c.loc, vectorOf(words), place(sharedKeys, placeOf(item, keyStride)), vectorBytes);
 }
 
-AttentionKernel::Values SplitQueries::readValues(Value first, const Item &item) {
-  Values words;
-  for (const unsigned odd : {0, 1}) {
-    Value key = c.addI(first, add(shifted(item.row, 1, true), odd));
-    words.append(readVector(moved(rowOfKey(v, key), wide(c.mulI(item.vector, number(vectorBytes))))));
-  }
-  return words;
-}
-
-void SplitQueries::shareValues(Value first, const Item &item, ArrayRef<Value> words) {
-  Values pairs = pairsOf(words.take_front(4), words.drop_front(4));
-  const SmallVector<Type> types(pairs.size(), b.getI32Type());
-  pairs = choose(
-      c.compareI(I::ne, notFiniteAmong(pairs), number(0)), types,
+void SplitQueries::shareValue(Value first, const Item &item, ArrayRef<Value> words) {
+  const SmallVector<Type> types(words.size(), b.getI32Type());
+  const Values finite = choose(
+      c.compareI(I::ne, notFiniteAmong(words), number(0)), types,
       [&] {
         LLVM::StoreOp::create(b, c.loc, first, notFinite);
-        return onlyFinite(pairs);
+        return onlyFinite(words);
       },
-      [&] { return pairs; });
-  Value to = c.addI(c.mulI(item.row, number(valueStride)), c.mulI(item.vector, number(vectorElements)));
-  for (const unsigned half : {0, 1})
-    LLVM::StoreOp::create(b, c.loc, vectorOf(ArrayRef(pairs).slice(size_t(half) * 4, 4)),
-                          place(sharedValues, add(to, half * 4)), vectorBytes);
+      [&] { return Values(words); });
+  LLVM::StoreOp::create(b, c.loc, vectorOf(finite), place(sharedValues, placeOf(item, valueStride)), vectorBytes);
 }
 
-// All words of this thread, and where they belong.
+// All words of this thread. Where each has as many, and all rows are inside, its rows lie equally far apart.
 AttentionKernel::Values SplitQueries::readShare(Value first) {
+  const std::pair<const Tensor *, unsigned> tensors[] = {{&k, code.depth / vectorElements},
+                                                         {&v, code.width / vectorElements}};
+  if (llvm::any_of(tensors,
+                   [&](const auto &each) { return threads % each.second || keysAtOnce * each.second % threads; }))
+    return readShareByRows(first);
+  const SmallVector<Type> types(words, b.getI32Type());
+  return choose(
+      c.compareI(I::sle, add(first, keysAtOnce), keys), types,
+      [&] {
+        Values all;
+        for (const auto &[tensor, vectors] : tensors) {
+          const Item item = itemOf(thread, vectors * vectorElements);
+          Value at = moved(rowOf(*tensor, c.addI(first, item.row)), wide(c.mulI(item.vector, number(vectorBytes))));
+          Value apart = c.mulI(tensor->row, c.i64(threads / vectors));
+          for (unsigned i = 0; i < keysAtOnce * vectors / threads; ++i) {
+            at = i ? moved(at, apart) : at;
+            all.append(readVector(at));
+          }
+        }
+        return all;
+      },
+      [&] { return readShareByRows(first); });
+}
+AttentionKernel::Values SplitQueries::readShareByRows(Value first) {
   Values all;
   forShare(keyItems, keyItems, [&](ArrayRef<Value> items) {
     for (Value item : items)
-      all.append(readKey(first, itemOf(item, code.depth)));
+      all.append(readItem(k, first, itemOf(item, code.depth)));
   });
   forShare(valueItems, valueItems, [&](ArrayRef<Value> items) {
     for (Value item : items)
-      all.append(readValues(first, itemOf(item, code.width)));
+      all.append(readItem(v, first, itemOf(item, code.width)));
   });
   return all;
 }
 void SplitQueries::share(Value first, ArrayRef<Value> words) {
   forShare(keyItems, keyItems, [&](ArrayRef<Value> items) {
     for (Value item : items) {
-      shareKey(itemOf(item, code.depth), words.take_front(4));
-      words = words.drop_front(4);
+      shareKey(itemOf(item, code.depth), words.take_front(vectorWords));
+      words = words.drop_front(vectorWords);
     }
   });
   forShare(valueItems, valueItems, [&](ArrayRef<Value> items) {
     for (Value item : items) {
-      shareValues(first, itemOf(item, code.width), words.take_front(8));
-      words = words.drop_front(8);
+      shareValue(first, itemOf(item, code.width), words.take_front(vectorWords));
+      words = words.drop_front(vectorWords);
     }
   });
 }
@@ -217,41 +248,34 @@ void SplitQueries::readAndShare(Value first) {
     SmallVector<std::pair<Item, Values>> all;
     for (Value number : items) {
       const Item item = itemOf(number, code.depth);
-      all.emplace_back(item, readKey(first, item));
+      all.emplace_back(item, readItem(k, first, item));
     }
     for (const auto &[item, words] : all)
       shareKey(item, words);
   });
-  forShare(valueItems, atOnce / 2, [&](ArrayRef<Value> items) {
+  forShare(valueItems, atOnce, [&](ArrayRef<Value> items) {
     SmallVector<std::pair<Item, Values>> all;
     for (Value number : items) {
       const Item item = itemOf(number, code.width);
-      all.emplace_back(item, readValues(first, item));
+      all.emplace_back(item, readItem(v, first, item));
     }
     for (const auto &[item, words] : all)
-      shareValues(first, item, words);
+      shareValue(first, item, words);
   });
 }
 
 // ---- A tile, and the end
 
 AttentionKernel::Values SplitQueries::keyWords(unsigned step, unsigned tile) {
-  Value at = c.addI(c.mulI(group, number(keyStride)), shifted(pair, 1, false));
-  Values words;
-  for (const unsigned half : {0, 1})
-    words.push_back(LLVM::LoadOp::create(
-        b, c.loc, b.getI32Type(), place(sharedKeys, add(at, int64_t(tile) * 8 * keyStride + step * 8 + half * 4))));
-  return words;
+  Value at = add(keyWord, int64_t(tile) * 8 * keyStride + int64_t(step) * 8);
+  return machine.readMatrices(c, place(sharedKeys, at), /*transposed=*/false);
 }
 
 AttentionKernel::Values SplitQueries::valueWords(unsigned step, unsigned tile) {
-  Value at = c.addI(c.mulI(shifted(pair, 1, false), number(valueStride)), group);
-  Values words;
-  for (const unsigned half : {0, 1})
-    words.push_back(LLVM::LoadOp::create(
-        b, c.loc, b.getI32Type(),
-        place(sharedValues, add(at, int64_t(step * 8 + half * 4) * valueStride + int64_t(tile) * 8))));
-  return words;
+  Value at = add(valueWord, int64_t(step) * 16 * valueStride + int64_t(tile) * 4);
+  if (tile + 1 == shape.tiles) // there is no other
+    at = c.subI(at, c.mulI(shifted(c.andI(thread, number(16)), 4, false), number(4)));
+  return machine.readMatrices(c, place(sharedValues, at), /*transposed=*/true);
 }
 
 Value SplitQueries::hasNotFinite(Value first) {
@@ -272,22 +296,102 @@ Value SplitQueries::isSeenByBlock(Value first, Value seen) {
   return c.compareI(I::ne, any, number(0));
 }
 
+// The number of the first or last tile that this subgroup's rows see something of, among so many that can be read as
+// vectors; `none` where there is none. Some at a time, because each look at the mask is a wait for memory.
+Value SplitQueries::tileSeen(bool last, Value count, Value none) {
+  const int64_t together = last ? 8 : 2; // most masks let a row see the first keys
+  return forEach(number(0), count, number(together), none, [&](Value done, ValueRange before) {
+    return choose(
+        c.compareI(I::ne, before[0], none), b.getI32Type(), [&] { return Values{before[0]}; },
+        [&] {
+          SmallVector<std::pair<Value, Values>> tiles; // the one that is looked for first stands behind the others
+          for (int64_t i = together; i-- > 0;) {
+            Value tile = last ? c.two<arith::MaxSIOp>(c.subI(add(count, -1 - i), done), number(0))
+                              : c.two<arith::MinSIOp>(add(done, i), add(count, -1));
+            tiles.emplace_back(tile, maskVectors(c.mulI(tile, number(keysAtOnce))));
+          }
+          Value found = none;
+          for (const auto &[tile, mask] : tiles)
+            found = c.select(seesAny(mask), tile, found);
+          return Values{found};
+        });
+  })[0];
+}
+
+// A causal mask, a cache that is not full and a sliding window hide tiles in front of all that are seen, or behind
+// them: sets `begin` and `behind`. Where a mask is not read as vectors, that would take as long as it saves. A barrier.
+void SplitQueries::findSeen() {
+  Type i32 = b.getI32Type();
+  const unsigned log = llvm::Log2_32(keysAtOnce);
+  Value count = shifted(add(behind, keysAtOnce - 1), log, false);
+  Value whole = c.two<arith::MinSIOp>(count, shifted(keys, log, false));
+  const Values mine = choose(
+      isAnywhere(c.resizeInt(c.notI(isMaskInVectors), i32, false)), {i32, i32},
+      [&] { return Values{number(0), count}; },
+      [&] {
+        Value seesRest = choose(
+            c.compareI(I::slt, whole, count), b.getI1Type(),
+            [&] { return Values{seesAny(maskWords(c.mulI(whole, number(keysAtOnce))))}; },
+            [&] { return Values{c.truth(false)}; })[0];
+        return Values{tileSeen(false, whole, c.select(seesRest, whole, count)),
+                      add(tileSeen(true, whole, c.select(seesRest, whole, number(-1))), 1)};
+      });
+  const auto flag = [&](unsigned which, Value of) {
+    return place(sharedSeen, add(of, (int64_t(2) + which) * code.subgroups));
+  };
+  onlyIf(c.compareI(I::eq, c.orI(group, pair), number(0)), [&] {
+    for (const unsigned which : {0, 1})
+      LLVM::StoreOp::create(b, c.loc, mine[which], flag(which, subgroup));
+  });
+  machine.barrier(c);
+  Value first = count, end = number(0);
+  for (unsigned i = 0; i < code.subgroups; ++i) {
+    const auto read = [&](unsigned which) -> Value {
+      return LLVM::LoadOp::create(b, c.loc, i32, flag(which, number(i)));
+    };
+    first = c.two<arith::MinSIOp>(first, read(0));
+    end = c.two<arith::MaxSIOp>(end, read(1));
+  }
+  begin = c.mulI(first, number(keysAtOnce));
+  behind = c.two<arith::MinSIOp>(behind, c.mulI(end, number(keysAtOnce)));
+}
+
 AttentionKernel::State SplitQueries::allTiles(State state) {
   fragments = readQueries();
   clearPadding();
+  begin = number(0), behind = end();
+  if (hides())
+    findSeen();
   if (readsAhead) {
-    const SmallVector<Type> types(words, b.getI32Type());
-    state.ahead = choose(
-        c.compareI(I::sgt, keys, number(0)), types, [&] { return readShare(number(0)); },
-        [&] { return Values(words, number(0)); });
+    if (hides())
+      state.mask = maskAhead(begin);
+    state.ahead = readAhead(begin);
   }
-  return state.like(forEach(number(0), end(), number(keysAtOnce), state.list(),
+  return state.like(forEach(begin, behind, number(keysAtOnce), state.list(),
                             [&](Value first, ValueRange before) { return tile(first, state.like(before)).list(); }));
 }
 
-// What no row of the block sees, as half of a causal mask and the unused part of a cache, is not shared.
+AttentionKernel::Values SplitQueries::maskAhead(Value first) {
+  const SmallVector<Type> types(keyTiles, b.getI32Type());
+  return choose(
+      c.compareI(I::slt, first, behind), types, [&] { return maskWords(first); },
+      [&] { return Values(types.size(), number(0)); });
+}
+AttentionKernel::Values SplitQueries::readAhead(Value first) {
+  const SmallVector<Type> types(words, b.getI32Type());
+  return choose(
+      c.compareI(I::slt, first, behind), types, [&] { return readShare(first); },
+      [&] { return Values(words, number(0)); });
+}
+
+// What no row of the block sees is not shared. The next tile's mask is on its way meanwhile.
 AttentionKernel::State SplitQueries::tile(Value first, State state) {
-  Value seen = hides() ? seenOf(first) : Value();
+  Value seen;
+  if (hides()) {
+    seen = seenOf(first, readsAhead ? state.mask : maskWords(first));
+    if (readsAhead)
+      state.mask = maskAhead(add(first, keysAtOnce));
+  }
   if (words <= mostWords && !readsAhead)
     state.ahead = readShare(first);
   const auto shareAll = [&] {
@@ -302,7 +406,7 @@ AttentionKernel::State SplitQueries::tile(Value first, State state) {
   }
   state.ahead.clear();
   if (readsAhead)
-    state.ahead = readShare(add(first, keysAtOnce)); // behind the end the last row
+    state.ahead = readAhead(add(first, keysAtOnce));
   return attendIf(isSeen(seen), first, seen, state);
 }
 

@@ -38,7 +38,7 @@ struct SimtKernel::Edge {
   unsigned depth = 0;
   Value first; // position of the tile
   Value mine;  // the thread's first result along the edge: i32
-  Value words; // of matrices: the place of the thread's first factor in the array, i32
+  Value line;  // of matrices: the place in the array of the first row that the thread names to readMatrices, i32
   // The factors: one term after another. Of matrices: all terms of one row or column, and then those of the next. Each
   // has a few elements more, so that threads side by side meet other banks.
   Value array;
@@ -52,7 +52,7 @@ struct SimtKernel::Edge {
     return c.addI(c.addI(mine, c.andI(number, constant(1))), c.mulI(pair, constant(ProductTile::matrixColumns)));
   }
   unsigned count() const { return matrices ? axis.step * stride() : (axis.step + 1) * depth; }
-  unsigned stride() const { return depth + 8; } // of matrices
+  unsigned stride() const { return depth + 8; } // of matrices: lines that are read at once have other banks
   Value placeOf(Code &c, Value along, Value term) const {
     const auto constant = [&](int64_t value) { return c.integer(along.getType(), value); };
     return matrices ? c.addI(c.mulI(along, constant(stride())), term)
@@ -144,32 +144,30 @@ Emitter::Carried SimtKernel::addTerms(const Edge &rows, const Edge &columns, uns
   });
 }
 
-// Two factors that stand side by side in the array: of the row or column this far behind the thread's first, and of the
-// thread's terms behind `term`.
-Value SimtKernel::wordAt(const Edge &edge, unsigned number, unsigned term) {
-  Value place = c.addI(edge.words, c.integer(b.getI32Type(), int64_t(number) * edge.stride() + term));
-  return LLVM::LoadOp::create(b, c.loc, b.getI32Type(), placeIn(c, edge.array, edge.type, place), /*alignment=*/4);
+// Factors of the rows or columns from this one on, and of the terms from `term` on: of 16 rows and 16 terms, or of 8
+// columns and 32 terms.
+SmallVector<Value> SimtKernel::matricesAt(const Edge &edge, unsigned number, unsigned term) {
+  Value place = c.addI(edge.line, c.integer(b.getI32Type(), int64_t(number) * edge.stride() + term));
+  return machine.readMatrices(c, placeIn(c, edge.array, edge.type, place), /*transposed=*/false);
 }
 
 // The products of the terms in the block's memory are added to the sums by an instruction that rounds to nearest: that
 // of matrices does not, and its errors would add up along the terms.
 Emitter::Carried SimtKernel::addMatrices(const Edge &rows, const Edge &columns, unsigned terms, ValueRange sums) {
   const unsigned steps = terms / ProductTile::matrixTerms, tall = rows.perThread / 2, wide = columns.perThread / 2;
-  constexpr unsigned half = ProductTile::matrixTerms / 2;
   SmallVector<Carried> left;
-  for (unsigned i = 0; i < tall * steps; ++i) {
-    const unsigned row = i / steps * ProductTile::matrixRows, term = i % steps * ProductTile::matrixTerms;
-    left.push_back({wordAt(rows, row, term), wordAt(rows, row + 8, term), wordAt(rows, row, term + half),
-                    wordAt(rows, row + 8, term + half)});
-  }
+  for (unsigned i = 0; i < tall * steps; ++i)
+    left.push_back(matricesAt(rows, i / steps * ProductTile::matrixRows, i % steps * ProductTile::matrixTerms));
   Carried next(sums.begin(), sums.end());
   for (unsigned j = 0; j < wide; ++j) {
     SmallVector<Carried> made(tall, Carried(4, c.constant(b.getF32Type(), 0)));
+    SmallVector<Value> right; // of two steps
     for (unsigned step = 0; step < steps; ++step) {
-      const unsigned column = j * ProductTile::matrixColumns, term = step * ProductTile::matrixTerms;
-      const Carried right{wordAt(columns, column, term), wordAt(columns, column, term + half)};
+      if (step % 2 == 0)
+        right = matricesAt(columns, j * ProductTile::matrixColumns, step * ProductTile::matrixTerms);
       for (unsigned i = 0; i < tall; ++i) // one does not wait for the one before
-        made[i] = machine.multiply(c, rows.matrices, left[size_t(i) * steps + step], right, made[i]);
+        made[i] = machine.multiply(c, rows.matrices, left[size_t(i) * steps + step],
+                                   ArrayRef(right).slice(size_t(step % 2) * 2, 2), made[i]);
     }
     for (unsigned i = 0; i < tall; ++i)
       for (unsigned k = 0; k < 4; ++k) {
@@ -258,14 +256,15 @@ void SimtKernel::product(Value unit) {
   if (tile.matrices) {
     const unsigned threads = side * side / ProductTile::subgroups;
     Value group = bits(member, 4, threads / 4), pair = c.mulI(bits(member, 1, 4), c.integer(i32, 2));
-    const auto enterPart = [&](Edge &edge, Value number, unsigned parts) {
+    const auto enterPart = [&](Edge &edge, Value number, unsigned parts, unsigned lines) {
       Value start = c.mulI(number, c.integer(i32, edge.axis.step / parts));
-      Value mine = c.addI(start, group);
-      edge.words = edge.placeOf(c, mine, pair);
-      edge.mine = &edge == &rows ? mine : c.addI(start, pair);
+      Value term = c.mulI(bits(member, lines, threads / lines), c.integer(i32, 8));
+      edge.line = edge.placeOf(c, c.addI(start, bits(member, 1, lines)), term);
+      edge.mine = c.addI(start, &edge == &rows ? group : pair);
     };
-    enterPart(columns, bits(member, threads, tile.gridColumns()), tile.gridColumns());
-    enterPart(rows, bits(member, threads * tile.gridColumns(), tile.gridRows()), tile.gridRows());
+    enterPart(columns, bits(member, threads, tile.gridColumns()), tile.gridColumns(), ProductTile::matrixColumns);
+    enterPart(rows, bits(member, threads * tile.gridColumns(), tile.gridRows()), tile.gridRows(),
+              ProductTile::matrixRows);
     rows.apart = ProductTile::matrixRows / 2, columns.apart = 0;
   } else {
     columns.mine = bits(member, 1, side), rows.mine = bits(member, side, side);

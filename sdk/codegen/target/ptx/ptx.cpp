@@ -100,6 +100,17 @@ public:
       list.push_back(LLVM::ExtractValueOp::create(c.b, c.loc, made, i));
     return list;
   }
+  SmallVector<Value> readMatrices(Code &c, Value row, bool transposed) const override {
+    Type type = LLVM::LLVMStructType::getLiteral(c.b.getContext(), SmallVector<Type>(4, c.b.getI32Type()));
+    Value read = call(c,
+                      transposed ? "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16"
+                                 : "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16",
+                      type, row);
+    SmallVector<Value> list;
+    for (int64_t i = 0; i < 4; ++i)
+      list.push_back(LLVM::ExtractValueOp::create(c.b, c.loc, read, i));
+    return list;
+  }
 
 private:
   const int capability; // ten times the major number, plus the minor one
