@@ -175,6 +175,26 @@ TEST(Products, MergedSiblingsThatConvolutionsReadTransposed) {
 }
 
 // A transposed convolution of stride 2 is claimed before, and keeps the place where it reads.
+// The library adds a convolution to what lies in its result's memory: never where the convolution, or another one
+// behind it, still reads that.
+TEST(Convolutions, AddToWhatIsReadAsWell) {
+  for (const int64_t groups : {1, 4, 16})
+    for (const bool readsAgain : {false, true})
+      for (const bool ofItself : {true, false}) {
+        SCOPED_TRACE(std::to_string(groups) + (readsAgain ? " again" : "") + (ofItself ? " of itself" : ""));
+        Network net;
+        const auto convolved = [&](ValueId x) {
+          return net.convolution(x, net.weight({16, 16 / groups, 3, 3}), {1, 1}, {1, 1}, groups);
+        };
+        ValueId residual = net.input(MORTISE_F32, {2, 16, 6, 6});
+        ValueId x = ofItself ? residual : net.input(MORTISE_F32, {2, 16, 6, 6});
+        net.output(net.op("add", {convolved(x), residual}));
+        if (readsAgain)
+          net.output(net.op("relu", {convolved(residual)}));
+        ASSERT_TRUE(check(net));
+      }
+}
+
 TEST(Products, SiblingsThatATransposedConvolutionReads) {
   Network net;
   ValueId x = net.input(MORTISE_F32, {2, 12, 32});

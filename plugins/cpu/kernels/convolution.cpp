@@ -407,12 +407,16 @@ Result<void> addSteps(StepBuilder &builder, const Unit &unit, const Convolution 
   if (inPlace) {
     target = {residual.blocked, 0, true};
   } else if (made.residual != none) {
+    Memory &found = builder.memoryOf(made.residual);
+    const Memory before = found; // now, since x may be the residual
     target = inLayout(builder, made.residual, builder.viewOf(made.residual), result);
-    if (residual.blocked == target.buffer || residual.dense == target.buffer ||
-        builder.memoryOf(made.residual).dense == target.buffer) { // still needed there
+    if (before.blocked == target.buffer ||
+        found.dense == target.buffer) { // needed there: by the convolution, or behind
       Operand copy{builder.allocate(result.get_size()), 0, true};
       builder.reorder("residual", result, target, result, copy);
       target = copy;
+    } else { // written over
+      found.blocked = before.blocked, found.layout = before.layout;
     }
     target.written = true;
   } else {
