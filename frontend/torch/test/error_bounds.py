@@ -151,6 +151,7 @@ INSIDE = {"gelu": lambda a, value: a[0].abs(), "_log_softmax": lambda a, value: 
 EXPANDED = {"native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional", "_batch_norm_with_update",
             "_trilinear", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "_embedding_bag", "_embedding_bag_forward_only"}
 CENTRED = {"native_layer_norm", "native_group_norm"}
+ARITHMETIC = {"add", "sub", "rsub", "mul", "div"}  # everybody rounds these correctly, so that a single whole number is exact
 WITH_ADDEND = {"addmm", "addmv", "addbmm", "baddbmm", "addr"}
 
 
@@ -242,6 +243,8 @@ class Noise:
         if name_of(op) is None or name_of(op) in EXACT or not floats or not made or made[0].is_meta:
             return own
         value = own  # if everything is f64 already
+        if name_of(op) in ARITHMETIC and own.dim() == 0 and bool(own == own.round()) and own.abs() < 0.5 / unit_roundoff(own.dtype):
+            return own  # what sizes are made of
         if any(t.dtype != torch.float64 for t in floats):
             value = None
             arguments, keywords = tree_map(in_f64, (arguments, keywords))
