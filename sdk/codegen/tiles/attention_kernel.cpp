@@ -569,12 +569,12 @@ void AttentionKernel::addNotFinite(Value first, ArrayRef<Value> weights, Values 
 // ---- A tile
 
 // Half of a causal mask and the unused part of a cache are tiles of which a subgroup sees nothing.
-AttentionKernel::State AttentionKernel::attendIf(Value isSeen, Value first, Value seen, const State &state) {
-  if (!seen)
+AttentionKernel::State AttentionKernel::attendIf(Value isWanted, Value first, Value seen, const State &state) {
+  if (!isWanted)
     return attend(first, seen, state);
   Values before = state.list();
   const SmallVector<Type> types(llvm::map_range(before, [](Value value) { return value.getType(); }));
-  return state.like(choose(isSeen, types, [&] { return attend(first, seen, state).list(); }, [&] { return before; }));
+  return state.like(choose(isWanted, types, [&] { return attend(first, seen, state).list(); }, [&] { return before; }));
 }
 
 AttentionKernel::State AttentionKernel::attend(Value first, Value seen, State state) {

@@ -151,9 +151,10 @@ protected:
   Values maskVectors(Value first);
   Value seesAny(llvm::ArrayRef<Value> mask);
   Value seenOf(Value first, llvm::ArrayRef<Value> mask);
-  // `seen`: seenOf; null where there is no mask of i1. `isSeen`: whether the subgroup sees something of the tile.
-  Value isSeen(Value seen) { return seen ? isAnywhere(seen) : c.truth(true); }
-  State attendIf(Value isSeen, Value first, Value seen, const State &state);
+  // `seen`: seenOf; null where there is no mask of i1. `isWanted`: whether the subgroup sees something of the tile, and
+  // has rows at all; null where it always does.
+  Value isSeen(Value seen) { return seen ? isAnywhere(seen) : Value(); }
+  State attendIf(Value isWanted, Value first, Value seen, const State &state);
 
   // Of element number i of four that multiply has: the thread's row, and the column or key among 8.
   static unsigned rowIndex(size_t i) { return i % 4 / 2; }

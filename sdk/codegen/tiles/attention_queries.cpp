@@ -67,6 +67,7 @@ private:
   const unsigned keyItems, valueItems; // of a tile
   const unsigned words;                // of a thread's items; ~0: threads have different numbers of them
   const bool readsAhead;
+  Value hasRows;                  // whether this subgroup has queries: the last block of a head may have few
   SmallVector<Values> fragments;  // of the queries
   Value sharedKeys, sharedValues; // in the block's memory
   Value keyWord, valueWord;       // there: of the row that this thread names in a read, i32
@@ -88,7 +89,9 @@ void SplitQueries::findRows(Value block) {
   Value head = c.two<arith::RemUIOp>(headNumber, heads);
   batch = c.two<arith::DivUIOp>(headNumber, heads);
   keyHead = c.two<arith::DivUIOp>(head, number32(AttentionNumber::HeadsPerKey));
-  Value mine = c.addI(firstQuery, c.addI(c.mulI(subgroup, number(AttentionCode::tileRows)), group));
+  Value firstRow = c.addI(firstQuery, c.mulI(subgroup, number(AttentionCode::tileRows)));
+  hasRows = c.compareI(I::slt, firstRow, all);
+  Value mine = c.addI(firstRow, group);
   for (size_t i = 0; i < rows.size(); ++i) {
     Value query = add(mine, static_cast<int64_t>(i) * 8);
     rows[i].head = head;
@@ -407,7 +410,7 @@ AttentionKernel::State SplitQueries::tile(Value first, State state) {
   state.ahead.clear();
   if (readsAhead)
     state.ahead = readAhead(add(first, keysAtOnce));
-  return attendIf(isSeen(seen), first, seen, state);
+  return attendIf(seen ? c.andI(hasRows, isSeen(seen)) : hasRows, first, seen, state);
 }
 
 // A query that no mask lets see a key has the result 0; one whose scores are all -inf has a total of 0, which gives
