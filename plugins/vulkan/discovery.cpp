@@ -39,7 +39,7 @@ struct KnownDriver {
   VkDriverId id;
   enum class Subnormals { Unknown, InSums, Kept } subnormals = Subnormals::Unknown; // in sums and products; everywhere
   int64_t mostIterations = std::numeric_limits<int64_t>::max();
-  bool exactQuotients = false, exactFunctions = false, wideWindows = true; // VulkanFeatures
+  bool exactQuotients = false, exactFunctions = false, wideWindows = true, sortedUpdates = true; // VulkanFeatures
 };
 constexpr KnownDriver knownDrivers[] = {
     // Its arithmetic is LLVM's for the CPU: lp_build_div in Mesa's src/gallium/auxiliary/gallivm/lp_bld_arit.c; and
@@ -53,11 +53,13 @@ constexpr KnownDriver knownDrivers[] = {
     // fma takes subnormal results for 0; 2^x and 1/x are the instructions of decision 0068. Of 6.3 million quotients
     // and as many square roots of f64 none was off (0077). Of a convolution with padding and strides over symbols
     // (3 x 3, stride 3) a fifth of the results lacked a row or a column of the kernel, where lavapipe, the same code
-    // with numbers and PTX were right (frontend/torch/test/test_vulkan_networks.py has it).
+    // with numbers and PTX were right (frontend/torch/test/test_vulkan_networks.py has it). Of the kit's quick cases of
+    // scatter_along, 46 were wrong (plugins/vulkan/README.md), where lavapipe and PTX are right.
     {.id = VK_DRIVER_ID_NVIDIA_PROPRIETARY,
      .subnormals = KnownDriver::Subnormals::InSums,
      .exactFunctions = true,
-     .wideWindows = false},
+     .wideWindows = false,
+     .sortedUpdates = false},
 };
 KnownDriver knownDriver(VkDriverId id) {
   const auto *found = std::ranges::find(knownDrivers, id, &KnownDriver::id);
@@ -117,6 +119,7 @@ Result<codegen::VulkanFeatures> Device::features() {
                    (result.f64.denormals || known.subnormals != KnownDriver::Subnormals::Unknown);
   result.exactQuotients = known.exactQuotients && reliance.arithmetic;
   result.wideWindows = known.wideWindows;
+  result.sortedUpdates = known.sortedUpdates;
   result.exactFunctions = known.exactFunctions && reliance.arithmetic;
   result.flushesSubnormals =
       !result.f32.denormals && (known.subnormals != KnownDriver::Subnormals::Kept || !reliance.arithmetic);

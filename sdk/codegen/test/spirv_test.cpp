@@ -216,6 +216,22 @@ TEST(Spirv, QuotientsAreTakenInF64WhereTheDriverIsLoose) {
   EXPECT_EQ(refused.error().code, MORTISE_UNSUPPORTED);
 }
 
+TEST(Spirv, SortedUpdatesAreRefusedWhereADriverGetsThemWrong) {
+  VulkanFeatures wrong = allFeatures();
+  wrong.sortedUpdates = false;
+  const auto refusal = [](auto make, const VulkanFeatures &features) {
+    TestGraph b;
+    make(b);
+    const auto compiled = compileFirst(b, features);
+    return compiled ? std::string() : compiled.error().message;
+  };
+  const auto updates = [](TestGraph &b) { scatter(b, MORTISE_F32, 500, 37); };
+  const auto sort = [](TestGraph &b) { sorted(b, MORTISE_F32, 4, 100); };
+  EXPECT_EQ(refusal(updates, allFeatures()), "");
+  EXPECT_NE(refusal(updates, wrong).find("scatters"), std::string::npos);
+  EXPECT_EQ(refusal(sort, wrong), "");
+}
+
 // They are compiled for each shape then.
 TEST(Spirv, WindowsOverSymbolsAreRefusedWhereADriverGetsThemWrong) {
   VulkanFeatures wrong = allFeatures();

@@ -91,6 +91,10 @@ Result<SimtCode> SpirvBackend::compile(std::span<const ScheduledPlan> plans, con
     return Error{MORTISE_UNSUPPORTED,
                  "expected windows over extents that are numbers, since this device's driver computes "
                  "others wrong, found extents over symbols; compile for each shape"};
+  if (!features.sortedUpdates &&
+      std::ranges::any_of(plans, [](const ScheduledPlan &each) { return each.plan->isScatter(); }))
+    return Error{MORTISE_UNSUPPORTED, "expected no scatters, and no sums of many updates, since this device's driver "
+                                      "computes them wrong, found some; run them on another device"};
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   // Vulkan's fma need not be fused, and conversions of f16 may flush and round as they like.
   Instructions available;
@@ -145,7 +149,7 @@ Result<SimtTarget> SimtTarget::vulkan(const VulkanFeatures &features, unsigned c
   const auto add = [&](bool has, const char *name) { target.features += has ? std::string("+") + name : ""; };
   add(features.doubles, "f64"), add(features.exactQuotients, "quotients");
   add(features.flushesSubnormals, "flushes"), add(features.exactFunctions, "functions");
-  add(features.wideWindows, "windows64");
+  add(features.wideWindows, "windows64"), add(features.sortedUpdates, "updates");
   add(features.f32.denormals, "denormals32"), add(features.f64.denormals, "denormals64");
   add(features.f32.specials, "specials32"), add(features.f64.specials, "specials64");
   add(features.f32.nearest, "nearest32"), add(features.f64.nearest, "nearest64");

@@ -23,6 +23,7 @@ struct VulkanFeatures {
   bool flushesSubnormals = false;
   // Which elements of a window lie in a tensor is computed right from positions of 64 bits.
   bool wideWindows = true;
+  bool sortedUpdates = true; // kernels that apply sorted updates of a tensor are right
   // 2^x, 1 / x and x * y + z are as exact as Approximations asks for, and quotients and square roots of f64 are rounded
   // correctly, which Vulkan does not promise.
   bool exactFunctions = false;
