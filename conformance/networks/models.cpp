@@ -108,6 +108,15 @@ void hourglass(Tape &t) {
   t.output(block(t.concatenate({wide, up}, 1), 4, {1, 1}));
 }
 
+// Convolutions are added to what they read, which other layers read as well.
+void mixer(Tape &t) {
+  Value x = t.input({2, 16, 6, 6}), before = x;
+  x = t.add(x, t.convolution(x, t.weight({16, 1, 3, 3}), {1, 1, 1, 16})); // depthwise
+  x = t.add(t.convolution(x, t.weight({16, 16, 3, 3}), {1, 1}), x);
+  t.output(t.map("relu", x));
+  t.output(t.convolution(before, t.weight({8, 16, 3, 3}), {2, 1}));
+}
+
 // A long short-term memory over five steps.
 void recurrent(Tape &t) {
   constexpr int64_t batch = 3, steps = 5, inner = 11, width = 14;
@@ -150,7 +159,8 @@ std::vector<Network> models() {
   return {{"perceptron", Level::Models, perceptron}, {"residual", Level::Models, residual},
           {"encoder", Level::Models, encoder},       {"decoder", Level::Models, decoder},
           {"patches", Level::Models, patches},       {"hourglass", Level::Models, hourglass},
-          {"recurrent", Level::Models, recurrent},   {"experts", Level::Models, experts}};
+          {"mixer", Level::Models, mixer},           {"recurrent", Level::Models, recurrent},
+          {"experts", Level::Models, experts}};
 }
 
 } // namespace mortise::conformance
