@@ -53,8 +53,9 @@ constexpr KnownDriver knownDrivers[] = {
     // fma takes subnormal results for 0; 2^x and 1/x are the instructions of decision 0068. Of 6.3 million quotients
     // and as many square roots of f64 none was off (0077). Of a convolution with padding and strides over symbols
     // (3 x 3, stride 3) a fifth of the results lacked a row or a column of the kernel, where lavapipe, the same code
-    // with numbers and PTX were right (frontend/torch/test/test_vulkan_networks.py has it). Of the kit's quick cases of
-    // scatter_along, 46 were wrong (plugins/vulkan/README.md), where lavapipe and PTX are right.
+    // with numbers and PTX were right (frontend/torch/test/test_vulkan_networks.py has it). Sorted
+    // updates were wrong in the kit's quick cases of scatter_along (plugins/vulkan/README.md); lavapipe and PTX are
+    // right.
     {.id = VK_DRIVER_ID_NVIDIA_PROPRIETARY,
      .subnormals = KnownDriver::Subnormals::InSums,
      .exactFunctions = true,
