@@ -4,7 +4,7 @@ long a cold compilation takes. A result passes by the first of three rules that 
 
     1. it is within 64 unit roundoffs of eager's, relative to the largest number of the tensor;
     2. its distance from the same model in f64 (with one rounding for each ATen call, where the model takes no f64) is at most four times
-       that of eager's result, or of the median of eager's inexact results (one may be exact by luck), and those 64 unit roundoffs, and
+       that of eager's result, or of the median of eager's results (a single number may be exact by luck), and those 64 unit roundoffs, and
        one of the largest number of all results (gradients that are 0 in f64 consist of such roundings);
     3. each element differs by no more than one rounding for each ATen call explains (agreement.assert_same, decision 0015).
 
@@ -49,6 +49,8 @@ def tensors(value) -> list[torch.Tensor]:
 
 
 class FirstOfEquals(TorchDispatchMode):
+    """Has topk take the first of equal numbers, and give them in order."""
+
     def __torch_dispatch__(self, op, types, arguments=(), keywords=None):
         if op is not torch.ops.aten.topk.default:
             return op(*arguments, **(keywords or {}))
@@ -61,7 +63,7 @@ class FirstOfEquals(TorchDispatchMode):
 
 
 def equals_of(function, module: nn.Module):
-    """What an eager call runs in."""
+    """What a call of `function` runs in: FirstOfEquals if it is the module itself, which is eager."""
     return FirstOfEquals() if function is module else contextlib.nullcontext()
 
 
@@ -115,8 +117,7 @@ def difference(found: list, expected: list, run, run_in_f64) -> str:
     exact = run_in_f64() or once_rounded(run)
     if len(exact) == len(expected) and all(x.shape == e.shape and x.dtype in (torch.float64, e.dtype) for x, e in zip(exact, expected)):
         floats = [(e, x) for e, x in zip(expected, exact) if e.is_floating_point()]
-        # Gradients that are 0 in a part of the network have no error, and say nothing of those that are not.
-        usual = statistics.median([away / (magnitude(e) or 1.0) for e, x in floats if (away := distance(e, x))] or [0.0])
+        usual = statistics.median(distance(e, x) / (magnitude(e) or 1.0) for e, x in floats)
         largest = max(magnitude(e) for e, _ in floats)
         if all(near(f, e, x, usual, largest) for f, e, x in zip(found, expected, exact)):
             return ""

@@ -174,7 +174,6 @@ TEST(Products, MergedSiblingsThatConvolutionsReadTransposed) {
   }
 }
 
-// A transposed convolution of stride 2 is claimed before, and keeps the place where it reads.
 // The library adds a convolution to what lies in its result's memory: never where the convolution, or another one
 // behind it, still reads that.
 TEST(Convolutions, AddToWhatIsReadAsWell) {
@@ -195,6 +194,7 @@ TEST(Convolutions, AddToWhatIsReadAsWell) {
       }
 }
 
+// A transposed convolution of stride 2 is claimed before, and keeps the place where it reads.
 TEST(Products, SiblingsThatATransposedConvolutionReads) {
   Network net;
   ValueId x = net.input(MORTISE_F32, {2, 12, 32});

@@ -10,7 +10,7 @@ tools/gpu/run.sh [device=NAME] PART...   on cuda, or another plugin's device; ea
   conformance[=LEVELS]     a few cases of each op at all levels, or at these (core,composite,...)
   full[=LEVELS]            all cases: by default of the levels core, composite and dynamic
   test                     the door's tests that need a GPU
-  figure='NAME ARGUMENT...'  a figure, kept in $OUT
+  figure='NAME ARGUMENT..' a figure, kept in $OUT unless the arguments make a part of it
   profile=NETWORK          the kernels of one replayed call, ours and reduce-overhead's (a network of the figure cuda-peers)
 TEXT
 }
@@ -81,8 +81,10 @@ for part in "$@"; do
       ;;
     figure=*)
       read -ra words <<<"$value"
+      kept=bench/results/${words[0]:?expected figure=NAME, found no name}.json
+      rm -f "$kept" # so that no earlier run is taken for this one: a part of a figure is not kept
       python3 bench/figure.py --save "${words[@]}" || status=1
-      cp "bench/results/${words[0]}.json" "$OUT/"
+      [ ! -f "$kept" ] || cp "$kept" "$OUT/"
       ;;
     profile=*) python3 bench/kernel_times.py "$value" "$OUT" || status=1 ;;
     *) usage >&2 && exit 2 ;;

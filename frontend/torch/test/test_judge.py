@@ -8,7 +8,8 @@ import sys
 import pytest
 import torch
 import torch.nn.functional as F
-from error_bounds import MORE_RUNS, RUNS, error_of, length, ulp, unit_roundoff
+from agreement import with_noise
+from error_bounds import MORE_RUNS, RUNS, Noise, error_of, length, ulp, unit_roundoff
 from opinfo import compiled, distribution, judge, processes, runner, samples
 from opinfo.overloads import Direct
 from opinfo.trace import compile_graph, trace
@@ -396,3 +397,16 @@ def test_shares_are_of_everything():
     assert result["exclusions"]["eager itself raises on this input"] == {"a:float32": "3"}
     assert result["unmapped"]["by_operator"]["b"]["overloads"] == ["aten.y"] and result["unmapped"]["by_overload"] == {"aten.y": ["b"]}
     assert runner.ranges(["1", "2", "3", "7", "n0"]) == "1-3, 7, n0"
+
+
+def test_sizes_have_no_noise():
+    """A single whole number of arithmetic is exact; one that is not whole, a larger one than the dtype counts to, and whole numbers of a
+    tensor are moved."""
+    noise = Noise()
+    whole, third = torch.tensor(4000), torch.tensor(3)
+    for _ in range(20):
+        frames = with_noise(lambda: [(whole - 7 + 6) / torch.tensor(1) + 1], noise)[0]
+        assert frames == 4000 and torch.ceil(frames) == 4000
+    moved = [with_noise(lambda: [whole / third + 1, torch.tensor(2.0**25) * 3, torch.full((8,), 4000.0) * 2], noise) for _ in range(20)]
+    for found in zip(*moved):
+        assert len({tuple(f.flatten().tolist()) for f in found}) > 1

@@ -5,6 +5,7 @@
 #include <mortise/codegen/simt.hpp>
 
 #include <bit>
+#include <sstream>
 
 namespace mortise::codegen {
 
@@ -35,8 +36,11 @@ Support supportsAttention(const MortiseNode &node, const SimtTarget &target) {
                       "an extent's expression is none in " + typeString(*node.operands[i]->type));
   // The scale is a part of the factor of exponents, and no number may lose its sign or its digits by that.
   constexpr double smallest = 0x1p-120, largest = 0x1p120;
-  if (const double scale = findAttribute(node, "scale")->f64; !(scale >= smallest && scale <= largest))
-    return refuse(MORTISE_REASON_ATTRIBUTE, "expected a scale from 2^-120 to 2^120, found " + std::to_string(scale));
+  if (const double scale = findAttribute(node, "scale")->f64; !(scale >= smallest && scale <= largest)) {
+    std::ostringstream found;
+    found << "expected a scale from 2^-120 to 2^120, found " << scale;
+    return refuse(MORTISE_REASON_ATTRIBUTE, found.str());
+  }
   for (const Dim &size : {dimsOf(q)[3], dimsOf(v)[3]}) {
     const std::optional<int64_t> number = size.number();
     if (!number)
@@ -78,12 +82,12 @@ AttentionCall attentionCall(const MortiseNode &node, std::span<const View> opera
   if (!most(call.q.dims[2], AttentionCode::tileRows - 1) && !most(call.blocks(), 2 * wantedBlocks))
     code.split = AttentionCode::Split::Queries;
   code.subgroups = code.mostSubgroups();
-  const bool hasAll = code.split == AttentionCode::Split::Keys && most(call.blocks(), wantedBlocks);
-  if (code.split == AttentionCode::Split::Keys && !hasAll)
+  const bool isOneEach = code.split == AttentionCode::Split::Keys && most(call.blocks(), wantedBlocks);
+  if (code.split == AttentionCode::Split::Keys && !isOneEach)
     code.subgroups /= 2;
   // A tile is one long chain of instructions. Where there are subgroups for all keys, each has a short one.
   code.smallTiles =
-      hasAll && code.tileKeys() > 32 && most(call.k.dims[2], int64_t(target.cluster) * code.subgroups * 32);
+      isOneEach && code.tileKeys() > 32 && most(call.k.dims[2], int64_t(target.cluster) * code.subgroups * 32);
   const auto isTooMany = [&] {
     if (code.split == AttentionCode::Split::Keys)
       return most(call.k.dims[2], int64_t(code.subgroups) / 2 * code.tileKeys());

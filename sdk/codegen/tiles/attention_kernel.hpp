@@ -147,10 +147,14 @@ protected:
   // ---- A tile
 
   Value end(); // of the keys that the block goes through
+
+  // ---- The mask and the range of keys, attention_mask.cpp
+
   Values maskWords(Value first);
   Values maskVectors(Value first);
   Value seesAny(llvm::ArrayRef<Value> mask);
   Value seenOf(Value first, llvm::ArrayRef<Value> mask);
+
   // `seen`: seenOf; null where there is no mask of i1. `isWanted`: whether the subgroup sees something of the tile, and
   // has rows at all; null where it always does.
   Value isSeen(Value seen) { return seen ? isAnywhere(seen) : Value(); }
@@ -189,7 +193,7 @@ protected:
   mlir::Block *start = nullptr;
   llvm::SmallVector<Value> numbers; // i64
   Value keys, thread, subgroup;     // i32; the subgroup's number in the block
-  Value group, pair;                // of a thread in its subgroup: g, and 2 t
+  Value lane, group, pair;          // of a thread in its subgroup: 4 g + t, g, and 2 t
   Value batch, keyHead;
   Value firstQuery, endQuery; // of the block: the lowest, and behind the highest
   std::array<Row, 2> rows;    // of the thread

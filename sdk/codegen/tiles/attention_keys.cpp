@@ -72,7 +72,6 @@ private:
     return c.addI(lane, c.mulI(add(c.mulI(tile, number(4)), j), number(threads)));
   }
 
-  Value lane;                      // of a thread in its subgroup
   Values keysOfTile, valuesOfTile; // words in registers, as they have been read
   Value fragments;                 // of the queries, in the block's memory
   Found ofSubgroups, ofBlock;      // of all subgroups of the block, and of the block
@@ -101,7 +100,6 @@ void SplitKeys::findRows(Value block) {
     rows[i].head = c.addI(c.mulI(keyHead, heads), c.two<arith::DivUIOp>(row, queries));
     rows[i].query = c.two<arith::RemUIOp>(row, queries);
   }
-  lane = c.andI(thread, number(machine.subgroup() - 1));
 }
 
 void SplitKeys::prepareMemory(const std::string &prefix) {

@@ -105,7 +105,7 @@ void SplitQueries::prepareMemory(const std::string &prefix) {
   sharedKeys = machine.sharedArray(c, module, prefix + "_keys", i32, size_t(keysAtOnce) * keyStride);
   sharedValues = machine.sharedArray(c, module, prefix + "_values", i32, size_t(keysAtOnce) * valueStride);
   // Of two tiles of keys two halves of 8 terms each, and two halves of 8 keys of two tiles of columns.
-  Value lane = c.andI(thread, number(machine.subgroup() - 1)), row = c.andI(lane, number(7));
+  Value row = c.andI(lane, number(7));
   Value odd = shifted(c.andI(lane, number(8)), 3, false), high = shifted(lane, 4, false);
   keyWord = c.addI(c.mulI(c.addI(row, c.mulI(high, number(8))), number(keyStride)), c.mulI(odd, number(4)));
   valueWord = c.addI(c.mulI(c.addI(row, c.mulI(odd, number(8))), number(valueStride)), c.mulI(high, number(4)));

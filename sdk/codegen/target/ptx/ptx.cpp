@@ -92,27 +92,27 @@ public:
         operands.push_back(isHalf ? LLVM::BitcastOp::create(c.b, c.loc, VectorType::get({2}, c.b.getF16Type()), word)
                                   : word);
     operands.append(sums.begin(), sums.end());
-    Type type = LLVM::LLVMStructType::getLiteral(c.b.getContext(), SmallVector<Type>(4, c.b.getF32Type()));
-    Value made = call(c, isHalf ? "llvm.nvvm.mma.m16n8k16.row.col.f32.f32" : "llvm.nvvm.mma.m16n8k16.row.col.bf16",
-                      type, operands);
+    return four(c, isHalf ? "llvm.nvvm.mma.m16n8k16.row.col.f32.f32" : "llvm.nvvm.mma.m16n8k16.row.col.bf16",
+                c.b.getF32Type(), operands);
+  }
+  SmallVector<Value> readMatrices(Code &c, Value row, bool transposed) const override {
+    return four(c,
+                transposed ? "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16"
+                           : "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16",
+                c.b.getI32Type(), row);
+  }
+
+private:
+  // The four results of an intrinsic.
+  static SmallVector<Value> four(Code &c, const char *name, Type type, ValueRange operands) {
+    Value made =
+        call(c, name, LLVM::LLVMStructType::getLiteral(c.b.getContext(), SmallVector<Type>(4, type)), operands);
     SmallVector<Value> list;
     for (int64_t i = 0; i < 4; ++i)
       list.push_back(LLVM::ExtractValueOp::create(c.b, c.loc, made, i));
     return list;
   }
-  SmallVector<Value> readMatrices(Code &c, Value row, bool transposed) const override {
-    Type type = LLVM::LLVMStructType::getLiteral(c.b.getContext(), SmallVector<Type>(4, c.b.getI32Type()));
-    Value read = call(c,
-                      transposed ? "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16"
-                                 : "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16",
-                      type, row);
-    SmallVector<Value> list;
-    for (int64_t i = 0; i < 4; ++i)
-      list.push_back(LLVM::ExtractValueOp::create(c.b, c.loc, read, i));
-    return list;
-  }
 
-private:
   const int capability; // ten times the major number, plus the minor one
 };
 
