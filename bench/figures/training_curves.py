@@ -2,8 +2,8 @@
 """Training beside eager and Inductor: a GPT-2 on text and a ResNet on images (bench/training/data.py says which), in f32 and in bf16
 autocast, 500 steps each.
 
-    final_loss.{eager, mortise}          mean loss of the last 50 steps of four runs of each side, whose weights are moved by roundings.
-                                         The curves have to agree as a whole (bench/training/judge.py); `distance` is the largest
+    final_loss.{eager, mortise}          mean loss of the last 50 steps of four runs of each side, whose weights are moved by roundings;
+                                         eager's optimiser is the trace that compilers are given (bench/training/runs.py). The curves have to agree as a whole (bench/training/judge.py); `distance` is the largest
                                          between the means of the two sides, in standard errors
     step_ratio.{eager, inductor, fused}  our step over theirs: the medians of steps that take turns in one process. Inductor and we
                                          compile the optimiser, too; `fused` is eager with PyTorch's fused optimiser, for comparison
@@ -24,6 +24,7 @@ MINUTES = 60
 
 STEPS, LAST, RUNS = 500, 50, 4
 SIDES = ("eager", "fused", "inductor", "mortise")
+CURVES = {"eager": "traced", "mortise": "mortise"}  # the sides whose losses are compared, as runs.py calls them
 ROUNDS, SECONDS = 25, 60.0  # of the step times
 WARM, MEMORY_ROUNDS, SPREAD = 3, 5, 0.05
 DUE = {"eager": 0.8, "inductor": 0.8}
@@ -58,7 +59,7 @@ def measure(arguments: list[str]) -> dict:
     picture.draw(curves, reports / "training-curves.svg")
     (reports / "training-curves.json").write_text(json.dumps({"rows": rows, "curves": curves}) + "\n")
     result = {key: {side: {name: row[key].get(side) for name, row in rows.items()} for side in sides}
-              for key, sides in (("final_loss", ("eager", "mortise")), ("step_ratio", ("eager", "inductor", "fused")))}
+              for key, sides in (("final_loss", CURVES), ("step_ratio", ("eager", "inductor", "fused")))}
     result |= {"peak_ratio": {name: row["peak_ratio"] for name, row in rows.items()}, "steps": steps, "rows": rows,
                "passed": all(row["passed"] for row in rows.values())}
     part = steps != STEPS or len(asked) < len(runs.ROWS)
@@ -78,11 +79,11 @@ def trained(name: str, steps: int) -> tuple[dict[str, list[list[float]]], list[s
     """The losses of the runs of eager and of Mortise, and why they cannot be compared. Two run at a time, each on one thread."""
     from concurrent.futures import ThreadPoolExecutor
 
-    asked = [(side, seed) for seed in range(RUNS) for side in ("eager", "mortise")]
+    asked = [(side, seed) for seed in range(RUNS) for side in CURVES.values()]
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda one: child(f"curve({name!r}, {one[0]!r}, {steps}, {one[1]})", threads=1), asked))
     problems = [why for one, run in zip(asked, found) if (why := not_comparable((name, *one, found[0]["digest"]), run))]
-    return {side: [run["losses"] for one, run in zip(asked, found) if one[0] == side] for side in ("eager", "mortise")}, problems
+    return {name: [run["losses"] for one, run in zip(asked, found) if one[0] == side] for name, side in CURVES.items()}, problems
 
 
 def not_comparable(expected: tuple[str, str, int, str], run: dict) -> str:
