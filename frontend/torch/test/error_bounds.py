@@ -72,9 +72,10 @@ def _window(weight, transposed, groups):
 
 
 def _convolution_backward(a):
+    """Of the gradients of the input, the weight and the bias."""
     gradient, x, weight, transposed, groups = *a[:3], a[7], a[9]
-    per_channel = [t.numel() // max(t.shape[1], 1) for t in (gradient, x)]  # for the gradients of the weight and the bias
-    return max(*per_channel, _window(weight, not transposed, groups))
+    of_gradient, of_input = (t.numel() // max(t.shape[1], 1) for t in (gradient, x))
+    return _window(weight, not transposed, groups), of_input if transposed else of_gradient, of_gradient
 
 
 # The number of terms in one result, by the op's name, from the operands' sizes. `a` are the positional arguments.
@@ -87,7 +88,7 @@ LENGTHS = {
     "_scaled_mm": lambda a: a[0].shape[-1],
     "_grouped_mm": lambda a: a[0].shape[-1],
     "convolution": lambda a: _window(a[1], a[6], a[8]),
-    "convolution_backward": _convolution_backward,
+    "convolution_backward": lambda a: max(_convolution_backward(a)),
     **dict.fromkeys(("_cdist_forward", "_euclidean_dist", "_pdist_forward"), lambda a: a[0].shape[-1]),
     "_softmax": lambda a: a[0].shape[a[1]] if a[0].dim() else 1,
     "_log_softmax": lambda a: a[0].shape[a[1]] if a[0].dim() else 1,
@@ -288,6 +289,12 @@ class Noise:
         its result without noise, if known."""
         if share is None:
             return op(*arguments, **keywords) if value is None else value
+        if name_of(op) == "convolution_backward":  # three sums, of different lengths
+            found = op(*arguments) if value is None else value
+            lengths = [max(one, 1) for one in _convolution_backward(arguments)]
+            shares = [share * (one / max(lengths)) ** 0.5 for one in lengths]
+            return tuple(v if v is None else self.moved(v, each * s.nan_to_num(0, 0, 0))
+                         for v, each, s in zip(found, shares, op(*magnitudes(arguments)), strict=True))
         if name_of(op) in SUMS or name_of(op) in INSIDE:
             compute, inside = IN_F64.get(name_of(op), op), INSIDE.get(name_of(op))
             value = compute(*arguments, **keywords) if value is None else value

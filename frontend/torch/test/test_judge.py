@@ -175,6 +175,29 @@ def test_roundings_that_go_one_way(monkeypatch):
     assert case.judged([case.eager[0] + 5 * error]).why and case.judged([case.eager[0].float().double()]).why
 
 
+def test_the_gradient_of_a_convolution_s_weight_is_a_sum():
+    """Whose terms may cancel: a network's loss that weighs one image against another gives such. Added one after the other in f32, it is
+    further off than moving each operand by itself explains."""
+    import agreement
+    import numpy
+
+    x = 1 + torch.rand(2, 1, 8192, generator=torch.Generator().manual_seed(1))
+    gradient = torch.tensor([-1.0, 1.0]).view(2, 1, 1).expand(2, 1, 8192).contiguous()
+
+    def run():
+        return aten.convolution_backward(gradient, x, torch.ones(1, 1, 1), None, [1], [0], [1], False, [0], 1, [True, True, False])[:2]
+
+    expected = run()
+    one_by_one = numpy.add.accumulate((gradient * x).flatten().numpy(), dtype=numpy.float32)[-1]
+    found = torch.full_like(expected[1], float(one_by_one))
+    agreement.assert_same([expected[0], found], expected, run)
+    bound = 8 * (2 * 8192) ** 0.5 * 2**-24 * float(x.sum())
+    with pytest.raises(AssertionError, match="result 1"):
+        agreement.assert_same([expected[0], expected[1] + 3 * bound], expected, run)
+    with pytest.raises(AssertionError, match="result 0"):  # sums of one term, whatever the other's length
+        agreement.assert_same([expected[0] * (1 + 2**-17), expected[1]], expected, run)
+
+
 def test_lengths():
     x, w = torch.zeros(4, 10), torch.zeros(10, 6)
     image, weight = torch.zeros(2, 8, 9, 9), torch.zeros(12, 4, 3, 3)
@@ -185,7 +208,7 @@ def test_lengths():
     assert length(aten.convolution.default, (image, weight, None, *places, False, [0, 0], 2), ()) == 4 * 9
     assert length(aten.convolution.default, (image, torch.zeros(8, 3, 3, 3), None, *places, True, [0, 0], 2), ()) == 4 * 9
     gradient = torch.zeros(2, 12, 7, 7)
-    assert length(aten.convolution_backward.default, (gradient, image, weight, None, *places, False, [0, 0], 2, [True] * 3), ()) == 2 * 81
+    assert length(aten.convolution_backward.default, (gradient, image, weight, None, *places, False, [0, 0], 2, [True] * 3), ()) == 2 * 49
     assert length(aten.sum.dim_IntList, (x, [1]), (torch.zeros(4),)) == 10
     assert length(aten.mean.default, (x,), (torch.zeros(()),)) == 40
     assert length(aten._softmax.default, (x, 1, False), ()) == 10
