@@ -105,15 +105,22 @@ Result<void> Builder::readCalls() {
     call.nodes = {node.index};
     call.target = node.results[0]->index;
     call.result = denseView(*node.results[0]);
-    if (isProduct(node))
+    if (isProduct(node)) {
       if (auto taken = takeAddend(call, soleUsers, views, readers); !taken)
         return taken;
+      if (auto checked = checkBias(call, views); !checked)
+        return checked;
+    }
     writeThroughViews(call, soleUsers);
     for (const uint32_t taken : call.nodes)
       request.taken[taken] = true;
     calls.push_back(std::move(call));
   }
-  return {};
+  if (unproved.empty())
+    return {};
+  return Error{MORTISE_UNSUPPORTED,
+               "expected kernels of the library that add biases before they round, found none for " +
+                   std::to_string(unproved.size()) + " products"};
 }
 
 // Has an operand made dense where the library cannot read it in place. True: some are that were not.

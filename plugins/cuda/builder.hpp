@@ -17,7 +17,10 @@ public:
           std::span<const ConvolutionShape> shapes, const MortiseCompileOptions &options, ProductsBy products)
       : kernel(kernel), region(region), origins(origins), shapes(shapes), options(options), products(products),
         ranges(symbolRanges(region)), typical(typicalValues(region)), placement(region, kernel.buffers) {}
+  // Where there are unproved biases it has failed, and begun nothing: a region with WideBiases for them can be built.
   Result<void> run();
+  // Nodes that the region was made of: the library has nothing that is proved to add their biases before it rounds.
+  std::span<const uint32_t> unprovedBiases() const { return unproved; }
 
 private:
   struct Call { // a product, a convolution or an attention
@@ -26,8 +29,8 @@ private:
     uint32_t target = 0;                  // the value that it writes
     View result;                          // of an attention, in the target's memory
     const MortiseValue *addend = nullptr; // of a product
-    std::shared_ptr<LibraryProduct>
-        chosen;                 // with an addend: kept until there is a schedule, which then need not choose
+    // With an addend, or a bias of f16 or bf16: kept until there is a schedule, which then need not choose.
+    std::shared_ptr<LibraryProduct> chosen;
     std::vector<View> operands; // those that there are, as they are read; the addend is the last one
     std::optional<codegen::AttentionCall> attention;
     std::shared_ptr<Function> function; // of the attention
@@ -46,6 +49,8 @@ private:
                       std::span<const uint32_t> firstReaders) const;
   bool isStoredBehind(const MortiseValue &value, std::span<const MortiseNode *const> soleUsers,
                       std::span<const View> views) const;
+  Result<bool> isTaken(Call &call, std::span<const View> views);
+  Result<void> checkBias(Call &call, std::span<const View> views);
   Result<void> takeAddend(Call &call, std::span<const MortiseNode *const> soleUsers, std::span<const View> views,
                           std::span<const uint32_t> firstReaders);
   std::optional<View> writtenThrough(const std::vector<uint32_t> &views) const;
@@ -89,6 +94,7 @@ private:
   const std::vector<int64_t> typical; // values of the symbols
   codegen::FuseRequest request;
   std::vector<Call> calls;
+  std::vector<uint32_t> unproved;
   std::vector<codegen::Group> groups;
   std::vector<std::shared_ptr<Function>> functions; // per group
 

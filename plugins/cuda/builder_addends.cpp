@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is added to a product, and is the library's to add.
+// What is added to a product, and is the library's to add: a residual, a bias.
 #include "builder.hpp"
 
 #include <algorithm>
@@ -43,9 +43,55 @@ bool Builder::isStoredBehind(const MortiseValue &value, std::span<const MortiseN
   return !user || isCall(*user, views);
 }
 
+// Whether the library computes the call for typical values of the symbols. Its answer is kept.
+Result<bool> Builder::isTaken(Call &call, std::span<const View> views) {
+  const MortiseNode &node = *call.node;
+  const auto viewOf = [&](uint32_t value) { return views[value]; };
+  const auto dense = denseOperands(node, viewOf);
+  if (!dense)
+    return false;
+  const MortiseValue &lhs = *node.operands[0], &rhs = *node.operands[1];
+  std::vector<View> operands{dense->first ? denseView(lhs) : viewOf(lhs.index),
+                             dense->second ? denseView(rhs) : viewOf(rhs.index)};
+  for (size_t i = 2; i < node.operand_count; ++i)
+    if (node.operands[i])
+      operands.push_back(viewOf(node.operands[i]->index));
+  if (call.addend)
+    operands.push_back(viewOf(call.addend->index));
+  const ProductShape shape = shapeOf(call, operands);
+  const auto mayBeEmpty = [&](const ProductAxis<Dim> &axis) { return bounds(axis.extent, ranges).low < 1; };
+  if (call.addend && std::ranges::any_of(shape.axes.k, mayBeEmpty)) // sums without terms are not the library's
+    return false;
+
+  Result<Entered> entered = Entered::into(kernel.device);
+  if (!entered)
+    return entered.error();
+  Result<ProductLibrary *> library = kernel.device.products();
+  if (!library)
+    return library.error();
+  Result<ProductNumbers> numbers = cuda::numbersOf(shape, **library, typical);
+  if (!numbers)
+    return numbers.error().code == MORTISE_UNSUPPORTED ? Result<bool>(false) : numbers.error();
+  call.chosen = std::move(numbers->library);
+  return true;
+}
+
+// Some of the library's kernels round before they add a bias of f16 or bf16 (decision 0080).
+Result<void> Builder::checkBias(Call &call, std::span<const View> views) {
+  const MortiseNode &node = *call.node;
+  if (call.chosen || node.operand_count < 3 || !node.operands[2] || !isNarrowFloat(node.results[0]->type->dtype))
+    return {};
+  const Result<bool> taken = isTaken(call, views);
+  if (!taken)
+    return taken.error();
+  if (!*taken)
+    std::ranges::copy(originsOf({node.index}), std::back_inserter(unproved));
+  return {};
+}
+
 // The library adds to a product what lies in memory in any case, where the sum has to be there as well: then a group
 // need neither read the product nor write the sum. Otherwise as much would be read and written as without it. So that
-// such an addition is no reason to refuse anything, the library is asked first, for typical values of the symbols.
+// such an addition is no reason to refuse anything, the library is asked first.
 Result<void> Builder::takeAddend(Call &call, std::span<const MortiseNode *const> soleUsers, std::span<const View> views,
                                  std::span<const uint32_t> firstReaders) {
   const MortiseNode &node = *call.node;
@@ -67,36 +113,12 @@ Result<void> Builder::takeAddend(Call &call, std::span<const MortiseNode *const>
       !isStoredBefore(addend, node.index, views, firstReaders) || !isStoredBehind(*user->results[0], soleUsers, views))
     return {};
 
-  const auto viewOf = [&](uint32_t value) { return views[value]; };
-  const auto dense = denseOperands(node, viewOf);
-  if (!dense)
-    return {};
-  const MortiseValue &lhs = *node.operands[0], &rhs = *node.operands[1];
-  std::vector<View> operands{dense->first ? denseView(lhs) : viewOf(lhs.index),
-                             dense->second ? denseView(rhs) : viewOf(rhs.index)};
-  for (size_t i = 2; i < node.operand_count; ++i)
-    if (node.operands[i])
-      operands.push_back(viewOf(node.operands[i]->index));
-  operands.push_back(addendView);
   Call with = call;
   with.addend = &addend;
-  const ProductShape shape = shapeOf(with, operands);
-  const auto mayBeEmpty = [&](const ProductAxis<Dim> &axis) { return bounds(axis.extent, ranges).low < 1; };
-  if (std::ranges::any_of(shape.axes.k, mayBeEmpty)) // sums without terms are not the library's
+  if (const Result<bool> taken = isTaken(with, views); !taken)
+    return taken.error();
+  if (!with.chosen) // the library has no kernel for it, or there is nothing to compute
     return {};
-
-  Result<Entered> entered = Entered::into(kernel.device);
-  if (!entered)
-    return entered.error();
-  Result<ProductLibrary *> library = kernel.device.products();
-  if (!library)
-    return library.error();
-  Result<ProductNumbers> numbers = cuda::numbersOf(shape, **library, typical);
-  if (!numbers)
-    return numbers.error().code == MORTISE_UNSUPPORTED ? Result<void>() : numbers.error();
-  if (!numbers->library) // there is nothing to compute
-    return {};
-  with.chosen = std::move(numbers->library);
   with.nodes = std::move(nodes);
   with.nodes.push_back(user->index);
   with.target = user->results[0]->index;

@@ -2,6 +2,7 @@
 #include "builder.hpp"
 #include "call.hpp"
 #include "memory.hpp"
+#include "wide_biases.hpp"
 #include "window.hpp"
 
 #include <algorithm>
@@ -17,8 +18,14 @@ namespace {
 class Rewritten {
 public:
   Rewritten(Device &device, const MortiseCompileOptions &options) : device(device), options(options) {}
-  Result<const MortiseGraph *> run(const MortiseGraph &region) {
+  // `unproved`: as Builder::unprovedBiases has them.
+  Result<const MortiseGraph *> run(const MortiseGraph &region, std::span<const uint32_t> unproved) {
     const MortiseGraph *graph = &region;
+    if (!unproved.empty()) {
+      biases.emplace(unproved);
+      if (auto done = apply(*biases, graph); !done)
+        return done.error();
+    }
     if (WindowRewriter::concern(*graph)) {
       windows.emplace(*graph, device, options);
       if (auto prepared = windows->prepare(); !prepared)
@@ -56,6 +63,7 @@ private:
 
   Device &device;
   const MortiseCompileOptions &options;
+  std::optional<WideBiases> biases;
   std::optional<WindowRewriter> windows;
   CanonicalProducts products{device};
   std::deque<MortiseGraph> graphs;
@@ -69,13 +77,23 @@ Result<std::unique_ptr<Kernel>> Kernel::compile(Device &device, const MortiseGra
   if (cancelled())
     return cancelledError();
   std::unique_ptr<Kernel> kernel(new Kernel(device, region, graphs));
-  Rewritten rewritten(device, options);
-  Result<const MortiseGraph *> graph = rewritten.run(region);
-  if (!graph)
-    return graph.error();
-  Builder builder(*kernel, **graph, rewritten.origins, rewritten.shapes(), options, products);
-  if (auto built = builder.run(); !built)
-    return built.error();
+  std::optional<Rewritten> rewritten;
+  std::optional<Builder> builder;
+  std::vector<uint32_t> unproved;
+  for (bool again = true; again;) {
+    builder.reset();
+    rewritten.emplace(device, options);
+    Result<const MortiseGraph *> graph = rewritten->run(region, unproved);
+    if (!graph)
+      return graph.error();
+    builder.emplace(*kernel, **graph, rewritten->origins, rewritten->shapes(), options, products);
+    const Result<void> built = builder->run();
+    const std::span<const uint32_t> found = builder->unprovedBiases();
+    again = !found.empty();
+    if (!built && !again)
+      return built.error();
+    unproved.insert(unproved.end(), found.begin(), found.end());
+  }
   if (!kernel->packing.empty()) {
     Result<std::unique_ptr<Schedule>> packing = kernel->numbersOf(kernel->packing, kernel->packed, {});
     if (!packing)

@@ -11,8 +11,9 @@ namespace mortise::rocm {
 Result<void> propose(Proposal &proposal) {
   codegen::SimtOffer offer;
   offer.lowering = "rocm.region";
-  offer.device = &Device::of(proposal.device()).info();
-  offer.supports = [](const MortiseNode &node) { return codegen::supportsSimt(node, /*contractions=*/true); };
+  const Device &device = Device::of(proposal.device());
+  offer.device = &device.info();
+  offer.supports = [&](const MortiseNode &node) { return codegen::supportsSimt(node, device.target()); };
   return codegen::propose(proposal, offer);
 }
 

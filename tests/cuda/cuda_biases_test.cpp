@@ -2,6 +2,10 @@
 // Biases of f16 and bf16, which some of the library's kernels add to a product that they have rounded: which kernels
 // are taken, and what is said where there is none.
 #include "session.hpp"
+#include "wide_biases.hpp"
+
+#include <mortise/conformance/error_bounds.hpp>
+#include <mortise/reference/interpreter.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -68,21 +72,81 @@ TEST(CudaBiases, AKernelIsProvedOnceForAllExtents) {
   EXPECT_EQ(allocations(session), before);
 }
 
-TEST(CudaBiases, WithoutAKernelThatRoundsOnceTheErrorSaysWhatToDo) {
-  const Session session;
+// Its product is stored in f32 then, and the operands are read as they are.
+TEST(CudaBiases, WithoutAKernelThatRoundsOnceAGroupAddsTheBias) {
   for (const int32_t dtype : {MORTISE_F16, MORTISE_BF16}) {
+    SCOPED_TRACE(dtypeName(dtype));
+    Network net;
+    const ValueId x = net.input(dtype, {2, 3, 6}), w = net.input(dtype, {4, 6});
+    const ValueId y = net.linear(x, w, net.input(dtype, {4}));
+    net.output(net.linear(net.op("relu", {y}), net.input(dtype, {5, 4})));
+    const auto graph = net.finish();
+    const Session session;
     configureBlas("early=16");
-    try {
-      const Region region(session.devices[0], product(dtype, 8, true));
-      FAIL() << "expected an error";
-    } catch (const Failed &failed) {
-      EXPECT_EQ(failed.error.code, MORTISE_UNSUPPORTED);
-      EXPECT_THAT(failed.error.message,
-                  AllOf(HasSubstr("cuda:0"), HasSubstr(dtypeName(dtype)), HasSubstr("among the 16"),
-                        HasSubstr("set the option library_bias to off")));
-    }
-    EXPECT_THAT(blasCalls("cublasLtMatmul"), SizeIs(16));
+    const Region region(session.devices[0], graph);
+    configureBlas("");
+    EXPECT_EQ(region.steps, 3u) << region.text();
+    EXPECT_THAT(region.text(), AllOf(HasSubstr("cublaslt.matmul"), HasSubstr("cuda.pointwise")));
   }
+}
+
+TEST(CudaBiases, AWideBiasGivesTheSameLinear) {
+  for (const int32_t dtype : {MORTISE_F16, MORTISE_BF16})
+    for (const bool transposed : {false, true}) {
+      SCOPED_TRACE(std::string(dtypeName(dtype)) + (transposed ? " transposed" : ""));
+      Network net;
+      const ValueId x = net.op("relu", {net.input(dtype, {2, 3, 6})});
+      const ValueId w = net.input(dtype, transposed ? std::vector<int64_t>{6, 4} : std::vector<int64_t>{4, 6});
+      net.output(net.op("neg", {net.linear(x, w, net.input(dtype, {4}), transposed)}));
+      const auto graph = net.finish();
+      const MortiseGraph &before = graph->view();
+      const std::vector<uint32_t> linears{1};
+      cuda::WideBiases rewriter(linears);
+      const Result<MortiseGraph> after = rewriter.rewrite(before);
+      ASSERT_TRUE(after) << after.error().message;
+      EXPECT_EQ(rewriter.origins.size(), after->node_count);
+      EXPECT_EQ(rewriter.origins.front(), std::vector<uint32_t>{0});
+      EXPECT_EQ(rewriter.origins.back(), std::vector<uint32_t>{2});
+      for (size_t n = 0; n < after->node_count; ++n)
+        if (std::string_view(after->nodes[n]->op) == "mortise.linear") {
+          EXPECT_EQ(after->nodes[n]->operand_count, 2u);
+        }
+      std::vector<std::vector<std::byte>> inputs(before.input_count);
+      std::vector<const void *> given;
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        inputs[i].resize(byteSize(*before.inputs[i]->type));
+        randomFill(*before.inputs[i], i, inputs[i]);
+        given.push_back(inputs[i].data());
+      }
+      std::vector<std::byte> wanted(byteSize(*before.outputs[0]->type)), got(wanted.size());
+      const std::vector<void *> want{wanted.data()}, result{got.data()};
+      ASSERT_TRUE(reference::interpret(before, given, want));
+      ASSERT_TRUE(reference::interpret(*after, given, result));
+      const auto differences = conformance::Judge(before, given).differences(0, got, wanted);
+      ASSERT_TRUE(differences) << differences.error().message;
+      EXPECT_EQ(*differences, "");
+    }
+}
+
+// What is proved for typical values of symbols may not be for others.
+TEST(CudaBiases, WithoutAKernelForOtherValuesTheErrorSaysWhatToDo) {
+  Network net;
+  net.output(
+      net.linear(net.input(MORTISE_BF16, {9973, 6}), net.input(MORTISE_BF16, {4, 6}), net.input(MORTISE_BF16, {4})));
+  const auto symbolic = withSymbols(net.finish()->view(), {{9973, "tokens", 0}});
+  const Session session;
+  configureBlas("");
+  Region region(session.devices[0], symbolic);
+  configureBlas("early=16");
+  try {
+    region.prepare({5});
+    FAIL() << "expected an error";
+  } catch (const Failed &failed) {
+    EXPECT_EQ(failed.error.code, MORTISE_UNSUPPORTED);
+    EXPECT_THAT(failed.error.message, AllOf(HasSubstr("cuda:0"), HasSubstr("bf16"), HasSubstr("among the 16"),
+                                            HasSubstr("set the option library_bias to off")));
+  }
+  configureBlas("");
 }
 
 // Nothing is chosen, and nothing proved, while calls are queued.

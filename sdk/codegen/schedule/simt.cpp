@@ -42,7 +42,9 @@ static constexpr double shortRounds = 4;         // of the device's threads
 static constexpr double mostShortBlocks = 16384; // each costs a nanosecond where kernels overlap
 
 // A team shares a row, so that few rows need not be kept apart.
-FuseTarget simtFuseTarget() { return {4, 1, /*contractions=*/true, /*sorts=*/true}; }
+FuseTarget simtFuseTarget(const SimtTarget &target) {
+  return {.lanes = 4, .threads = 1, .contractions = true, .sorts = true, .sortsUpdates = target.sortsUpdates};
+}
 
 // The bytes of the smallest element that varies along the loop in memory: more of them fit one access.
 static unsigned smallestElement(const LoopPlan &plan) {

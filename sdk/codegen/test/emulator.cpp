@@ -140,7 +140,7 @@ Emulator::FlushingFma::~FlushingFma() { fmaFlushes = false; }
 
 bool Emulator::supports(const MortiseGraph &graph) {
   for (size_t i = 0; i < graph.node_count; ++i)
-    if (!supportsSimt(*graph.nodes[i], true).yes)
+    if (!supportsSimt(*graph.nodes[i], {}).yes)
       return false;
   return true;
 }

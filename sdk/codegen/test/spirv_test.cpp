@@ -224,14 +224,31 @@ template <typename Make> std::string refusalOf(Make make, const VulkanFeatures &
   return compiled ? std::string() : compiled.error().message;
 }
 
-TEST(Spirv, SortedUpdatesAreRefusedWhereADriverGetsThemWrong) {
-  VulkanFeatures wrong = allFeatures();
-  wrong.sortedUpdates = false;
-  const auto updates = [](TestGraph &b) { scatter(b, MORTISE_F32, 500, 37); };
-  const auto sort = [](TestGraph &b) { sorted(b, MORTISE_F32, 4, 100); };
-  EXPECT_EQ(refusalOf(updates, allFeatures()), "");
-  EXPECT_NE(refusalOf(updates, wrong).find("scatters"), std::string::npos);
-  EXPECT_EQ(refusalOf(sort, wrong), "");
+TEST(Spirv, UpdatesAreNotSortedWhereADriverGetsThemWrong) {
+  VulkanFeatures features = allFeatures();
+  const SimtTarget right = *SimtTarget::vulkan(features, 1);
+  features.sortedUpdates = false;
+  const SimtTarget wrong = *SimtTarget::vulkan(features, 1);
+  const auto put = [](TestGraph &b, int32_t dtype, const char *mode) {
+    V x = b.input(dtype, {40, 6}), at = b.input(MORTISE_I64, {500}), updates = b.input(dtype, {500, 6});
+    b.output(b.op("put", {x, at, updates}, dtype, {40, 6}, {{"axis", 0}, {"mode", mode}}));
+  };
+  TestGraph scatters, sums, puts, sorts;
+  scatter(scatters, MORTISE_F32, 500, 37), put(sums, MORTISE_BF16, "add"), put(puts, MORTISE_F32, "add");
+  sorted(sorts, MORTISE_F32, 4, 100);
+  for (TestGraph *refused : {&scatters, &sums}) {
+    EXPECT_TRUE(supportsSimt(*refused->view().nodes[0], right).yes);
+    EXPECT_EQ(supportsSimt(*refused->view().nodes[0], wrong).reason, MORTISE_REASON_HARDWARE);
+  }
+  const auto kernels = [](TestGraph &b, const SimtTarget &target) {
+    const MortiseGraph &graph = b.view();
+    const auto compiler = SimtCompiler::create(target);
+    const auto compiled = (*compiler)->compile(graph, fuse({&graph, {}, {}, {}}, simtFuseTarget(target))->groups);
+    return compiled ? (*compiled)[0]->launches.size() : 0;
+  };
+  EXPECT_GT(kernels(puts, right), 1u);
+  EXPECT_EQ(kernels(puts, wrong), 1u);
+  EXPECT_EQ(kernels(sorts, wrong), kernels(sorts, right));
 }
 
 // They are compiled for each shape then.

@@ -91,10 +91,6 @@ Result<SimtCode> SpirvBackend::compile(std::span<const ScheduledPlan> plans, con
     return Error{MORTISE_UNSUPPORTED,
                  "expected windows over extents that are numbers, since this device's driver computes "
                  "others wrong, found extents over symbols; compile for each shape"};
-  if (!features.sortedUpdates &&
-      std::ranges::any_of(plans, [](const ScheduledPlan &each) { return each.plan->isScatter(); }))
-    return Error{MORTISE_UNSUPPORTED, "expected no scatters, and no sums of many updates, since this device's driver "
-                                      "computes them wrong, found some; run them on another device"};
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   // Vulkan's fma need not be fused, and conversions of f16 may flush and round as they like.
   Instructions available;
@@ -156,6 +152,7 @@ Result<SimtTarget> SimtTarget::vulkan(const VulkanFeatures &features, unsigned c
   target.subgroup = features.subgroup ? features.subgroup : exchangeThreads;
   target.blockThreads = std::min(features.blockThreads, mostThreads);
   target.compileThreads = compileThreads;
+  target.sortsUpdates = features.sortedUpdates;
   // Exchanges through the block's memory take two words of each thread.
   const unsigned exchanged = features.subgroup ? 0 : 2 * target.blockThreads * sizeof(uint32_t);
   target.sharedBytes = features.sharedBytes - std::min(features.sharedBytes, exchanged);

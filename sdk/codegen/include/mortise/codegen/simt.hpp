@@ -23,7 +23,7 @@ struct VulkanFeatures {
   bool flushesSubnormals = false;
   // Which elements of a window lie in a tensor is computed right from positions of 64 bits.
   bool wideWindows = true;
-  bool sortedUpdates = true; // kernels that apply sorted updates of a tensor are right
+  bool sortedUpdates = true; // SimtTarget::sortsUpdates
   // 2^x, 1 / x and x * y + z are as exact as Approximations asks for, and quotients and square roots of f64 are rounded
   // correctly, which Vulkan does not promise.
   bool exactFunctions = false;
@@ -53,6 +53,8 @@ struct SimtTarget {
   unsigned sharedBytes = 16384; // of a block's memory, at most; every device has so many
   bool matrices = false;        // subgroups, of 32, multiply matrices in registers
   unsigned cluster = 1;         // blocks that run at once and read each other's memory, at most
+  // Kernels that sort updates of a tensor are right there. Otherwise there are no scatters, and puts happen in order.
+  bool sortsUpdates = true;
   // A GPU of NVIDIA's by its compute capability, 7.5 or newer. What is newer than any chip that the code generator
   // knows gets the code of the newest one, which its driver accepts. Errors: MORTISE_UNSUPPORTED.
   static Result<SimtTarget> cuda(int major, int minor, unsigned compileThreads);
@@ -64,12 +66,11 @@ struct SimtTarget {
   std::function<Result<std::unique_ptr<SimtBackend>>(const SimtTarget &)> backend;
 };
 
-// What `fuse` has to know of any GPU.
-FuseTarget simtFuseTarget();
+// What `fuse` has to know of a GPU.
+FuseTarget simtFuseTarget(const SimtTarget &target = {});
 
-// `yes` when kernels of GPUs can compute the node; otherwise the reason for a refusal. `contractions`: products,
-// convolutions and pools, too, which a plugin may leave to a library.
-Support supportsSimt(const MortiseNode &node, bool contractions);
+// `yes` when kernels of the GPU can compute the node; otherwise the reason for a refusal.
+Support supportsSimt(const MortiseNode &node, const SimtTarget &target);
 
 // A convolution that a plugin has made, with this attribute (an integer, 1), of tensors with channels last: x [N,
 // spatial..., C], weight [O, window..., C], result [N, spatial..., O], which may be of f32 for operands of f16 and
