@@ -3,6 +3,7 @@
 #pragma once
 
 #include <mortise/ops.hpp>
+#include <mortise/plugin.hpp>
 #include <mortise/rewrite.hpp>
 #include <mortise/symbols.hpp>
 
