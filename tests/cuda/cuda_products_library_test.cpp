@@ -123,8 +123,9 @@ TEST(CudaProducts, EveryFailureOfTheLibraryIsAStatusAndLeavesNothing) {
                                        {15, MORTISE_UNSUPPORTED},
                                        {77, MORTISE_INTERNAL}})
         for (const int number : {1, 2, 3}) {
-          if (dtype == MORTISE_BF16 && number > 1 && injected.status == 15 &&
-              function == std::string("cublasLtMatmulAlgoGetHeuristic"))
+          // What the library does not support with a bias it computes without, and a group adds the bias (CudaBiases).
+          const bool isRefusal = dtype == MORTISE_BF16 && injected.code == MORTISE_UNSUPPORTED;
+          if (isRefusal && number > 1 && function == std::string("cublasLtMatmulAlgoGetHeuristic"))
             continue; // no kernel for other alignments: KernelsForAllAlignmentsAreChosenBefore
           SCOPED_TRACE(function + std::string(" ") + std::to_string(injected.status) + " " + std::to_string(number));
           const auto graph = product(dtype, 8, true);
@@ -148,7 +149,8 @@ TEST(CudaProducts, EveryFailureOfTheLibraryIsAStatusAndLeavesNothing) {
             EXPECT_EQ(done.error().code, injected.code);
             EXPECT_THAT(done.error().message, AllOf(HasSubstr(function), HasSubstr("cuda:0")));
           }
-          EXPECT_TRUE(!done || blasCalls(function).size() < static_cast<size_t>(number));
+          EXPECT_TRUE(!done || isRefusal || blasCalls(function).size() < static_cast<size_t>(number));
+          EXPECT_TRUE(done || !isRefusal);
           configureBlas("");
           EXPECT_EQ(blasCounts(), before);
           MortiseStreamArgs args{};
