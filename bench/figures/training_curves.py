@@ -3,8 +3,9 @@
 autocast, 500 steps each.
 
     final_loss.{eager, mortise}          mean loss of the last 50 steps of four runs of each side, whose weights are moved by roundings;
-                                         eager's optimiser is the trace that compilers are given (bench/training/runs.py). The curves have to agree as a whole (bench/training/judge.py); `distance` is the largest
-                                         between the means of the two sides, in standard errors
+                                         eager's optimiser is the trace that compilers are given (bench/training/runs.py). The curves
+                                         have to agree as a whole (bench/training/judge.py); `distance` is the largest between the means
+                                         of the two sides, in standard errors
     step_ratio.{eager, inductor, fused}  our step over theirs: the medians of steps that take turns in one process. Inductor and we
                                          compile the optimiser, too; `fused` is eager with PyTorch's fused optimiser, for comparison
     peak_ratio                           the most bytes that one of our steps allocates at one time beyond the training's state (weights and
