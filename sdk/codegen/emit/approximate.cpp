@@ -11,6 +11,7 @@ using namespace mlir;
 using P = arith::CmpFPredicate;
 
 static constexpr double log2e = 0x1.715476p+0, log2eRest = 0x1.4ae0bf85ddf44p-26; // a f32, and what it lacks
+static constexpr double decayLift = 0x1p40;
 static constexpr double ln2 = 0x1.62e42fefa39efp-1;
 
 Value Code::eachLane(ArrayRef<Value> operands, llvm::function_ref<Value(ArrayRef<Value>)> function) {
@@ -61,6 +62,24 @@ Value Code::approximateExp(Value x) {
   return mul(approximateExp2(power, true), add(lost, 1.0)); // which does not make NaN of infinity
 }
 
+// decayLift e^x for x from -110 to 0, within 2.5 ULP. x log2 e is a whole number and `rest`, so that only two roundings
+// of a number below 1 are lost, and 2^rest is never subnormal; nor is the result.
+Value Code::liftedDecay(Value x) {
+  constexpr double magic = 0x1.8p23 + 127 + 40; // leaves the exponent of a f32 in the lowest bits of a sum
+  const auto wide = [&](double value) { return constant(x.getType(), value); };
+  Value shifted = normalFma(x, wide(log2e), magic);
+  Value rest = normalFma(x, wide(log2e), roughNeg(add(shifted, -magic)));
+  rest = normalFma(x, wide(log2eRest), rest);
+  Value bits = intBits(shifted);
+  bits = two<arith::ShLIOp>(bits, integer(bits.getType(), 23));
+  return mul(approximateExp2(rest, false), bitcast(bits, element(x)));
+}
+
+// e^x for x <= 0, rounded once more where it is subnormal.
+Value Code::approximateDecay(Value x) {
+  return mul(liftedDecay(roughExtreme<arith::MaximumFOp>(*this, x, -110)), 1 / decayLift);
+}
+
 // With e = e^-|x| and q = e / (1 + e): e - e q for x < 0, and 1 - q else. So the error of q counts little where e is
 // small. Both e and the result are `scale` times as large.
 Value Code::logisticOf(Value x, Value e, double scale) {
@@ -69,19 +88,10 @@ Value Code::logisticOf(Value x, Value e, double scale) {
   return normalFma(roughNeg(whole), q, whole);
 }
 
-// Within 3 ULP. -|x| log2 e is a whole number and `rest`, so that only two roundings of a number below 1 are lost,
-// and 2^rest is never subnormal. Nor is e, 2^40 times what it should be; a subnormal result is rounded at the end.
+// Within 3 ULP; a subnormal result is rounded once more.
 Value Code::approximateLogistic(Value x) {
-  constexpr double magic = 0x1.8p23 + 127 + 40; // leaves the exponent of a f32 in the lowest bits of a sum
-  const auto wide = [&](double value) { return constant(x.getType(), value); };
-  Value size = roughExtreme<arith::MinimumFOp>(*this, roughAbs(x), 110);
-  Value shifted = normalFma(size, wide(-log2e), magic);
-  Value rest = normalFma(size, wide(-log2e), roughNeg(add(shifted, -magic)));
-  rest = normalFma(size, wide(-log2eRest), rest);
-  Value bits = intBits(shifted);
-  bits = two<arith::ShLIOp>(bits, integer(bits.getType(), 23));
-  Value e = mul(approximateExp2(rest, false), bitcast(bits, element(x)));
-  return mul(logisticOf(x, e, 0x1p40), 0x1p-40);
+  Value e = liftedDecay(roughExtreme<arith::MaximumFOp>(*this, roughNeg(roughAbs(x)), -110));
+  return mul(logisticOf(x, e, decayLift), 1 / decayLift);
 }
 
 // max(x, 0) - |x| Phi(-|x|), where -Phi(-a) = e^(-a^2/2) s p(s) with s = 1 / (1 + 0.55 a). The error of Phi counts only

@@ -123,6 +123,14 @@ Value Code::roughCompare(arith::CmpFPredicate predicate, Value x, Value y) {
   return arith::CmpFOp::create(b, loc, predicate, x, y, arith::FastMathFlags::afn);
 }
 
+// One instruction of a GPU. A CPU's maximum is a comparison and a choice, which keeps y if one of both is NaN.
+Value Code::roughMaximum(Value x, Value y) {
+  match(x, y);
+  if (instructions.approximations && element(x).isF32())
+    return arith::MaxNumFOp::create(b, loc, x, y, arith::FastMathFlags::afn);
+  return select(roughCompare(arith::CmpFPredicate::OGT, x, y), x, y);
+}
+
 Value Code::compare(arith::CmpFPredicate predicate, Value x, Value y) {
   match(x, y);
   return arith::CmpFOp::create(b, loc, predicate, x, y);
@@ -220,6 +228,23 @@ Value Code::productError(Value x, Value y, Value product) {
 }
 Value Code::squareError(Value x, Value square) { return productError(x, x, square); }
 
+// bf16 that were loaded two in a word, as f32; null for others.
+Value Code::wideHalves(Value x) {
+  auto loaded = x.getDefiningOp<LLVM::LoadOp>();
+  if (!instructions.wordHalves || !loaded || !isVector(x) || loaded.getAlignment().value_or(0) % 4 != 0)
+    return {};
+  const int64_t count = cast<VectorType>(x.getType()).getDimSize(0);
+  if (count % 2 != 0)
+    return {};
+  Type type = VectorType::get({count / 2}, b.getI32Type());
+  Value words = LLVM::BitcastOp::create(b, loc, type, x);
+  Value even = arith::ShLIOp::create(b, loc, words, integer(type, 16)), odd = andI(words, integer(type, -65536));
+  SmallVector<int32_t> order;
+  for (int64_t i = 0; i < count; ++i)
+    order.push_back(static_cast<int32_t>(i / 2 + i % 2 * (count / 2)));
+  return bitcast(LLVM::ShuffleVectorOp::create(b, loc, even, odd, order), b.getF32Type());
+}
+
 Value Code::fromMemory(Value x, int32_t dtype) {
   switch (dtype) {
   case MORTISE_F16:
@@ -229,6 +254,8 @@ Value Code::fromMemory(Value x, int32_t dtype) {
       x = bitcast(x, b.getF16Type());
     return arith::ExtFOp::create(b, loc, like(x, b.getF32Type()), x);
   case MORTISE_BF16: {
+    if (Value halves = wideHalves(x))
+      return halves;
     Value wide = resizeInt(x, b.getI32Type(), false);
     return bitcast(arith::ShLIOp::create(b, loc, wide, integer(wide.getType(), 16)), b.getF32Type());
   }
@@ -277,6 +304,10 @@ Value Code::asInMemory(Value x, int32_t dtype) {
   }
   if (auto number = dyn_cast_or_null<arith::BitcastOp>(op)) { // as fromMemory widens bf16
     auto shifted = number.getIn().getDefiningOp<arith::ShLIOp>();
+    if (auto halves = number.getIn().getDefiningOp<LLVM::ShuffleVectorOp>(); halves && dtype == MORTISE_BF16)
+      if (auto even = halves.getV1().getDefiningOp<arith::ShLIOp>())
+        if (auto words = even.getLhs().getDefiningOp<LLVM::BitcastOp>(); words && isNarrow(words.getArg()))
+          return words.getArg();
     auto wide = shifted ? shifted.getLhs().getDefiningOp<arith::ExtUIOp>() : arith::ExtUIOp();
     return dtype == MORTISE_BF16 && wide && isNarrow(wide.getIn()) ? wide.getIn() : Value();
   }

@@ -44,6 +44,7 @@ struct Instructions {
   bool half = true;            // conversions between f16 and f32
   bool narrowIntegers = false; // integers of 32 bits cost less than those of 64, divisions much less
   bool brain = false;          // conversion of f32 to bf16, subnormals included
+  bool wordHalves = false;     // the upper half of a loaded word is masked by one, shifted down and up by two
   bool keepNan = true;         // neg and conversions keep the payload of NaN
   bool subnormals = true;      // arithmetic of f32 takes and makes them
   const Approximations *approximations = nullptr;
@@ -104,6 +105,7 @@ public:
   }
   // The same, but subnormal operands may count as 0, and be 0 in what is selected by the result.
   Value roughCompare(mlir::arith::CmpFPredicate predicate, Value x, Value y);
+  Value roughMaximum(Value x, Value y); // may drop NaN, and take subnormal numbers for 0
   Value isNan(Value x) { return compare(mlir::arith::CmpFPredicate::UNO, x, x); }
   // Coefficients from the highest power down.
   Value polynomial(Value x, llvm::ArrayRef<double> coefficients);
@@ -137,7 +139,8 @@ public:
   Value atLeast(Value x, double bound, Clamp clamp = Clamp::Exact);
 
   // Elementary functions of f32 and f64, all inline: math.cpp,
-  Value exp(Value x);
+  enum class Sign : uint8_t { Any, NonPositive }; // of what is not NaN
+  Value exp(Value x, Sign sign = Sign::Any);
   Value exp2(Value x, Value rest = {}); // of x + rest
   Value expm1(Value x);
   Value log(Value x);
@@ -202,10 +205,13 @@ private:
   Value approximateReciprocal(Value x);
   Value refinedReciprocal(Value x);
   Value approximateExp(Value x);
+  Value liftedDecay(Value x);
+  Value approximateDecay(Value x);
   Value logisticOf(Value x, Value e, double scale = 1);
   Value approximateLogistic(Value x);
   Value approximateGelu(Value x);
   Value asInMemory(Value x, int32_t dtype);
+  Value wideHalves(Value x);
   Value bf16Bits(Value x);
   Value halfToFloat(Value bits);
   Value floatToHalf(Value x);

@@ -206,6 +206,7 @@ struct Emitter::Rules {
         {Op::Sqrt, 4, [](const Element &e) { return e.c.sqrt(e.x); }},
         {Op::Rsqrt, 5, [](const Element &e) { return e.c.rsqrt(e.x); }},
         {Op::Exp, 16, [](const Element &e) { return e.c.exp(e.x); }},
+        {Op::ExpOfNonPositive, 16, [](const Element &e) { return e.c.exp(e.x, Code::Sign::NonPositive); }},
         {Op::Expm1, 16, [](const Element &e) { return e.c.expm1(e.x); }},
         {Op::Log, 16, [](const Element &e) { return e.c.log(e.x); }},
         {Op::Log1p, 16, [](const Element &e) { return e.c.log1p(e.x); }},

@@ -75,10 +75,10 @@ Value Code::expParts(Value x, Value &n) {
   return add(normalFma(polynomial(r, expTail), mul(r, r), r), 1.0);
 }
 
-Value Code::exp(Value x) {
+Value Code::exp(Value x, Sign sign) {
   if (approximates(x))
-    return approximateExp(x);
-  Value n, m = expParts(atMost(x, isDouble(x) ? 710 : 89, Clamp::Rough), n);
+    return sign == Sign::NonPositive ? approximateDecay(x) : approximateExp(x);
+  Value n, m = expParts(sign == Sign::NonPositive ? x : atMost(x, isDouble(x) ? 710 : 89, Clamp::Rough), n);
   return scaleByPowerOf2(m, n);
 }
 

@@ -47,7 +47,7 @@ Emitter::Carried Emitter::combine(const Expr &expr, Carried x, Carried y, bool i
   case Op::ReduceProd:
     return {real ? c.mul(x[0], y[0]) : c.mulI(x[0], y[0])};
   case Op::ReduceFastMax:
-    return {c.select(c.roughCompare(P::OGT, x[0], y[0]), x[0], y[0])};
+    return {c.roughMaximum(x[0], y[0])};
   case Op::ReduceMax:
   case Op::ReduceMin:
     return {maximum(x[0], y[0], dtype, expr.op == Op::ReduceMax)};

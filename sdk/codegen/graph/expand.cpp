@@ -12,7 +12,7 @@ ExprId Expansion::softmax(bool log) {
   std::vector<Dim> dims = at(x).dims;
   std::vector<int64_t> axes{intAttribute(node, "axis")};
   ExprId shifted = make(Op::Sub, {x, spread(reduce(Op::ReduceFastMax, x, axes), dims, axes)});
-  ExprId e = make(Op::Exp, {shifted});
+  ExprId e = make(Op::ExpOfNonPositive, {shifted});
   ExprId sum = reduce(Op::ReduceSum, e, axes);
   if (log)
     return make(Op::Sub, {shifted, spread(make(Op::Log, {sum}), dims, axes)});

@@ -21,6 +21,7 @@ enum class Op : uint16_t {
   Keep,   // the operand with another dtype of the same register type; used inside composites, which round only when
           // stored
   MulAdd, // x * y + z, rounded once
+  ExpOfNonPositive, // e^x of x <= 0
   ReduceFastMax, // a maximum that may drop NaN, and take subnormal numbers for 0
   Position,      // where the element stands that its operand, a running extreme, is
   Window, // an index map: the operand's index i is at[axes[2i]] * steps[2i] + at[axes[2i + 1]] * steps[2i + 1], or
@@ -29,7 +30,9 @@ enum class Op : uint16_t {
 template <typename... Traits> bool has(Op op, Trait trait, Traits... others) {
   return has(static_cast<mortise::Op>(op), trait, others...);
 }
-inline bool isElementwise(Op op) { return op == Op::Keep || op == Op::MulAdd || has(op, Trait::Elementwise); }
+inline bool isElementwise(Op op) {
+  return op == Op::Keep || op == Op::MulAdd || op == Op::ExpOfNonPositive || has(op, Trait::Elementwise);
+}
 inline bool isReduction(Op op) { return op == Op::ReduceFastMax || has(op, Trait::Reduction); }
 inline bool isArg(Op op) { return op == Op::Argmax || op == Op::Argmin; }
 inline bool isRunning(Op op) { return has(op, Trait::Running); }

@@ -120,6 +120,7 @@ Instructions available() {
   static const PtxApproximations approximations;
   Instructions instructions;
   instructions.narrowIntegers = true;
+  instructions.wordHalves = true;
   instructions.keepNan = false;
   instructions.brain = true;
   instructions.approximations = &approximations;
