@@ -199,7 +199,7 @@ Result<void> Builder::fuse() {
     request.taken = takenByCalls;
     if (auto packed = fusePacking(); !packed)
       return packed;
-    Result<codegen::FuseResult> fused = codegen::fuse(request, codegen::simtFuseTarget(kernel.device.target()));
+    Result<codegen::FuseResult> fused = codegen::fuse(request, codegen::simtFuseTarget());
     if (!fused)
       return fused.error();
     groups = std::move(fused->groups);

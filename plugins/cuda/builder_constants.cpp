@@ -92,7 +92,7 @@ Result<void> Builder::fusePacking() {
   packing.graph = &whole;
   packing.taken.assign(region.node_count, false);
   if (std::ranges::find(packing.materialise, true) != packing.materialise.end()) {
-    Result<codegen::FuseResult> fused = codegen::fuse(packing, codegen::simtFuseTarget(kernel.device.target()));
+    Result<codegen::FuseResult> fused = codegen::fuse(packing, codegen::simtFuseTarget());
     if (!fused)
       return fused.error();
     packingGroups = std::move(fused->groups);

@@ -24,7 +24,7 @@ codegen::Support judge(Device &device, const MortiseNode &node, std::span<const 
     return supportsConvolution(node, ranges);
   if (isAttention(node))
     return codegen::supportsAttention(node, device.target());
-  return isPool(node) ? supportsPool(node) : codegen::supportsSimt(node, device.target());
+  return isPool(node) ? supportsPool(node) : codegen::supportsSimt(node);
 }
 
 } // namespace

@@ -11,9 +11,8 @@ namespace mortise::rocm {
 Result<void> propose(Proposal &proposal) {
   codegen::SimtOffer offer;
   offer.lowering = "rocm.region";
-  const Device &device = Device::of(proposal.device());
-  offer.device = &device.info();
-  offer.supports = [&](const MortiseNode &node) { return codegen::supportsSimt(node, device.target()); };
+  offer.device = &Device::of(proposal.device()).info();
+  offer.supports = &codegen::supportsSimt;
   return codegen::propose(proposal, offer);
 }
 

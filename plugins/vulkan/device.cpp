@@ -64,11 +64,17 @@ Result<void> Device::start() {
 }
 
 // Extensions that code and calls need of drivers that have not got them in their core; asked for where they are.
-static constexpr const char *extensions[] = {
+static constexpr const char *neededExtensions[] = {
     VK_KHR_8BIT_STORAGE_EXTENSION_NAME,          VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME,
     VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME, VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME,
     VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME,
+    VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME,
 };
+
+bool Device::offers(const char *extension) const {
+  return std::ranges::any_of(extensions,
+                             [&](const auto &each) { return std::strcmp(each.extensionName, extension) == 0; });
+}
 
 Result<void> Device::create() {
   const float priority = 1;
@@ -84,23 +90,21 @@ Result<void> Device::create() {
       VK_TRUE;
   wanted.addresses.bufferDeviceAddress = wanted.timeline.timelineSemaphore = VK_TRUE;
   if (subgroup) {
-    wanted.timeline.pNext = &wanted.subgroups;
+    wanted.add(wanted.subgroups);
     wanted.subgroups.computeFullSubgroups = wanted.subgroups.subgroupSizeControl = VK_TRUE;
   }
-  uint32_t count = 0;
-  const auto enumerate = [&](VkExtensionProperties *into) {
-    return check(driver.EnumerateDeviceExtensionProperties(physical, nullptr, &count, into),
-                 "vkEnumerateDeviceExtensionProperties");
-  };
-  if (auto counted = enumerate(nullptr); !counted)
-    return counted;
-  std::vector<VkExtensionProperties> there(count);
-  if (auto listed = enumerate(there.data()); !listed)
-    return listed;
   std::vector<const char *> names;
-  for (const char *each : extensions)
-    if (std::ranges::any_of(there, [&](const auto &found) { return std::strcmp(found.extensionName, each) == 0; }))
-      names.push_back(each);
+  std::ranges::copy_if(neededExtensions, std::back_inserter(names), [&](const char *each) { return offers(each); });
+  if (chip.matrices) {
+    wanted.add(wanted.matrices), wanted.add(wanted.memoryModel);
+    wanted.matrices.cooperativeMatrix = wanted.memoryModel.vulkanMemoryModel = wanted.int8.shaderFloat16 = VK_TRUE;
+    names.push_back(matrixExtension);
+    if (chip.matrices->hasBrain) {
+      wanted.add(wanted.brain);
+      wanted.brain.shaderBFloat16Type = wanted.brain.shaderBFloat16CooperativeMatrix = VK_TRUE;
+      names.push_back(brainExtension);
+    }
+  }
   VkDeviceCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
   info.pNext = &wanted.all;

@@ -25,10 +25,12 @@ struct Allocation {
   std::byte *mapped = nullptr;
 };
 
+struct Features;
 // What is made use of beyond Vulkan's promises.
 struct Reliance {
   bool arithmetic = true; // of drivers that are known to be more exact
   bool subgroups = true;  // exchanges within them
+  bool matrices = true;   // cooperative ones
   auto operator<=>(const Reliance &) const = default;
 };
 
@@ -100,6 +102,8 @@ private:
       : driver(driver), physical(physical), reliance(reliance) {}
   Result<void> describe(uint32_t ordinal);
   Result<codegen::VulkanFeatures> features();
+  bool offers(const char *extension) const;
+  Result<void> findMatrices(const Features &can, codegen::VulkanFeatures &result) const;
   Result<void> create();
   void discard();
   Result<Allocation> make(uint64_t bytes, VkMemoryPropertyFlags wanted, VkMemoryPropertyFlags preferred);
@@ -113,7 +117,8 @@ private:
   VkPhysicalDeviceProperties properties{};
   VkPhysicalDeviceMemoryProperties memories{};
   uint32_t queueFamily = 0, pushBytes = 128;
-  uint64_t mostBytes = 0; // of one allocation
+  uint64_t mostBytes = 0;                        // of one allocation
+  std::vector<VkExtensionProperties> extensions; // that the driver has for it
   bool hasDoubles = false;
   int64_t iterations = 0;
   uint32_t subgroup = 0;

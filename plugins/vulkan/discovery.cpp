@@ -39,7 +39,8 @@ struct KnownDriver {
   VkDriverId id;
   enum class Subnormals { Unknown, InSums, Kept } subnormals = Subnormals::Unknown; // in sums and products; everywhere
   int64_t mostIterations = std::numeric_limits<int64_t>::max();
-  bool exactQuotients = false, exactFunctions = false, wideWindows = true, sortedUpdates = true; // VulkanFeatures
+  bool exactQuotients = false, exactFunctions = false, widePositions = true, matrices = false,
+       oneNan = false; // VulkanFeatures
 };
 constexpr KnownDriver knownDrivers[] = {
     // Its arithmetic is LLVM's for the CPU: lp_build_div in Mesa's src/gallium/auxiliary/gallivm/lp_bld_arit.c; and
@@ -53,14 +54,15 @@ constexpr KnownDriver knownDrivers[] = {
     // fma takes subnormal results for 0; 2^x and 1/x are the instructions of decision 0068. Of 6.3 million quotients
     // and as many square roots of f64 none was off (0077). Of a convolution with padding and strides over symbols
     // (3 x 3, stride 3) a fifth of the results lacked a row or a column of the kernel, where lavapipe, the same code
-    // with numbers and PTX were right (frontend/torch/test/test_vulkan_networks.py has it). Sorted
-    // updates were wrong in the kit's quick cases of scatter_along (plugins/vulkan/README.md); lavapipe and PTX are
-    // right.
+    // with numbers and PTX were right (frontend/torch/test/test_vulkan_networks.py has it). Sorted updates were wrong
+    // in
+    // the kit's quick cases of scatter_along until their places were divided in 32 bits (plugins/vulkan/README.md).
     {.id = VK_DRIVER_ID_NVIDIA_PROPRIETARY,
      .subnormals = KnownDriver::Subnormals::InSums,
      .exactFunctions = true,
-     .wideWindows = false,
-     .sortedUpdates = false},
+     .widePositions = false,
+     .matrices = true,
+     .oneNan = true},
 };
 KnownDriver knownDriver(VkDriverId id) {
   const auto *found = std::ranges::find(knownDrivers, id, &KnownDriver::id);
@@ -85,7 +87,13 @@ std::string hex(const uint8_t *bytes) {
 Result<codegen::VulkanFeatures> Device::features() {
   const Properties has(driver, physical);
   Features can;
-  can.timeline.pNext = &can.subgroups;
+  can.add(can.subgroups);
+  if (offers(brainExtension))
+    can.add(can.brain);
+  if (offers(matrixExtension))
+    can.add(can.matrices);
+  if (properties.apiVersion >= VK_API_VERSION_1_2 || offers(VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME))
+    can.add(can.memoryModel);
   driver.GetPhysicalDeviceFeatures2(physical, &can.all);
   const VkPhysicalDeviceFloatControlsProperties &floats = has.floats;
   std::string lacks;
@@ -119,9 +127,9 @@ Result<codegen::VulkanFeatures> Device::features() {
   result.doubles = can.all.features.shaderFloat64 && result.f64.specials && result.f64.nearest &&
                    (result.f64.denormals || known.subnormals != KnownDriver::Subnormals::Unknown);
   result.exactQuotients = known.exactQuotients && reliance.arithmetic;
-  result.wideWindows = known.wideWindows;
-  result.sortedUpdates = known.sortedUpdates;
+  result.widePositions = known.widePositions;
   result.exactFunctions = known.exactFunctions && reliance.arithmetic;
+  result.oneNan = known.oneNan && reliance.arithmetic;
   result.flushesSubnormals =
       !result.f32.denormals && (known.subnormals != KnownDriver::Subnormals::Kept || !reliance.arithmetic);
   result.sharedBytes = properties.limits.maxComputeSharedMemorySize;
@@ -137,7 +145,37 @@ Result<codegen::VulkanFeatures> Device::features() {
       size <= codegen::VulkanFeatures::mostSubgroup &&
       uint64_t(size) * has.subgroupSizes.maxComputeWorkgroupSubgroups >= result.blockThreads)
     result.subgroup = size;
+  if (known.matrices && reliance.matrices)
+    if (auto found = findMatrices(can, result); !found)
+      return found.error();
   return result;
+}
+
+// Matrices of 16 x 16 that subgroups multiply as sums of f32.
+Result<void> Device::findMatrices(const Features &can, codegen::VulkanFeatures &result) const {
+  const auto list = reinterpret_cast<GetMatrixProperties>(
+      driver.instanceFunction("vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
+  if (!list || !can.matrices.cooperativeMatrix || !can.memoryModel.vulkanMemoryModel || !can.int8.shaderFloat16)
+    return {};
+  uint32_t count = 0;
+  std::vector<MatrixProperties> found;
+  for (const bool isCounted : {false, true}) {
+    found.resize(count);
+    if (auto listed = checked(list(physical, &count, isCounted ? found.data() : nullptr),
+                              "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+        !listed)
+      return listed;
+  }
+  const auto has = [&](Component factor) {
+    return std::ranges::any_of(found, [&](const MatrixProperties &each) {
+      return each.rows == 16 && each.columns == 16 && each.terms == 16 && each.lhs == factor && each.rhs == factor &&
+             each.addend == Component::Float && each.result == Component::Float &&
+             each.scope == MatrixProperties::ofSubgroup;
+    });
+  };
+  result.halfMatrices = has(Component::Half);
+  result.brainMatrices = result.halfMatrices && can.brain.shaderBFloat16CooperativeMatrix && has(Component::Brain);
+  return {};
 }
 
 Result<void> Device::describe(uint32_t ordinal) {
@@ -145,6 +183,16 @@ Result<void> Device::describe(uint32_t ordinal) {
   properties = has.all.properties;
   driver.GetPhysicalDeviceMemoryProperties(physical, &memories);
   name = properties.deviceName;
+  uint32_t extensionCount = 0;
+  const auto enumerate = [&](VkExtensionProperties *into) {
+    return check(driver.EnumerateDeviceExtensionProperties(physical, nullptr, &extensionCount, into),
+                 "vkEnumerateDeviceExtensionProperties");
+  };
+  if (auto counted = enumerate(nullptr); !counted)
+    return counted;
+  extensions.resize(extensionCount);
+  if (auto listed = enumerate(extensions.data()); !listed)
+    return listed;
   Result<codegen::VulkanFeatures> found = features();
   if (!found)
     return found.error();

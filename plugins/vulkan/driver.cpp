@@ -75,6 +75,7 @@ Result<std::unique_ptr<Driver>> Driver::open(const std::string &library) {
   info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
   info.pApplicationInfo = &application;
   auto driver = std::make_unique<Driver>();
+  driver->find = find;
   if (auto made = checked(create(&info, nullptr, &driver->instance), "vkCreateInstance"); !made)
     return made.error();
   std::string missing;

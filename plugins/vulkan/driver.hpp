@@ -85,8 +85,11 @@ public:
 
   Result<std::vector<VkPhysicalDevice>> devices() const;
   MORTISE_VULKAN_INSTANCE_FUNCTIONS(MORTISE_VULKAN_MEMBER)
+  // Of an extension that not every driver has: null where this one has not.
+  PFN_vkVoidFunction instanceFunction(const char *name) const { return find(instance, name); }
 
 private:
+  PFN_vkGetInstanceProcAddr find = nullptr;
   VkInstance instance = nullptr;
 };
 

@@ -22,7 +22,7 @@ Result<void> propose(Proposal &proposal) {
   offer.lowering = "vulkan.region";
   offer.device = &device.info();
   offer.supports = [&](const MortiseNode &node) -> codegen::Support {
-    const codegen::Support verdict = codegen::supportsSimt(node, device.target());
+    const codegen::Support verdict = codegen::supportsSimt(node);
     if (verdict.yes && !device.hasF64() && hasDoubles(node))
       return {false, MORTISE_REASON_HARDWARE,
               "expected a device with f64 that rounds to nearest and keeps NaN, found none; use f32"};

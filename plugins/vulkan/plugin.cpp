@@ -39,6 +39,8 @@ struct VulkanPlugin : codegen::SlotsOf<VulkanPlugin, Traits> {
       return asked;
     if (auto asked = choose("subgroups", "on", "off", choice.reliance.subgroups); !asked)
       return asked;
+    if (auto asked = choose("matrices", "on", "off", choice.reliance.matrices); !asked)
+      return asked;
     return codegen::checkChoice("loader", choice.loader, {"libvulkan.so.1"}, "MORTISE_VULKAN_LOADER");
   }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// mortise_codegen_assemble TARGET [FOLDER]: compiles the kernels of all families for a chip (gfx942, sm_90) and prints
-// a line of JSON for each: what it is, how long it took, and for AMD's what its metadata says and what of that is too
-// much. Writes PTX into the folder, for its assembler. Status 1 where a kernel did not compile.
+// mortise_codegen_assemble TARGET [FOLDER [GRAPH...]]: compiles the kernels of all families, or of these graphs in the
+// portable format, for a chip (gfx942, sm_90) or "vulkan", and prints a line of JSON for each: what it is, how long it
+// took, and for AMD's what its metadata says and what of that is too much. Writes PTX and SPIR-V into the folder, for
+// other tools. Status 1 where a kernel did not compile.
 // mortise_codegen_assemble graphs FOLDER SEED COUNT: writes the graphs of all families and so many random ones, for
 // `mortise-conformance --graph`, and prints their number.
 #include "families.hpp"
@@ -39,7 +40,15 @@ Result<SimtTarget> targetOf(const std::string &name) {
     return SimtTarget::rocm(name, 1);
   if (const auto chip = name.starts_with("sm_") ? numberOf(name.c_str() + 3) : std::nullopt)
     return SimtTarget::cuda(static_cast<int>(*chip / 10), static_cast<int>(*chip % 10), 1);
-  return Error{MORTISE_INVALID_ARGUMENT, "expected a chip such as gfx942 or sm_90, found '" + name + "'"};
+  if (name == "vulkan") { // as NVIDIA's driver says of an H200
+    VulkanFeatures features;
+    features.f32 = {false, true, true}, features.f64 = {true, true, true};
+    features.doubles = features.flushesSubnormals = features.exactFunctions = features.oneNan = true;
+    features.halfMatrices = features.brainMatrices = true;
+    features.subgroup = 32, features.sharedBytes = 48 << 10, features.argumentBytes = 256, features.blockThreads = 1024;
+    return SimtTarget::vulkan(features, 1);
+  }
+  return Error{MORTISE_INVALID_ARGUMENT, "expected vulkan or a chip such as gfx942 or sm_90, found '" + name + "'"};
 }
 
 json described(const HsacoKernel &kernel) {
@@ -52,9 +61,9 @@ json described(const HsacoKernel &kernel) {
 void look(json &line, const std::string &code, const std::string &target, const std::filesystem::path &folder,
           const std::string &file) {
   line["bytes"] = code.size();
-  if (target.starts_with("sm_")) {
+  if (!target.starts_with("gfx")) {
     line["file"] = file;
-    std::ofstream(folder / file) << code;
+    std::ofstream(folder / file, std::ios::binary) << code;
     return;
   }
   const auto read = readHsaco(code);
@@ -76,6 +85,14 @@ Result<void> write(const MortiseGraph &view, const std::filesystem::path &file) 
   if (!out.flush())
     return Error{MORTISE_INVALID_ARGUMENT, "cannot write " + file.string()};
   return {};
+}
+
+Result<std::shared_ptr<const Graph>> readGraph(const std::string &file) {
+  std::ifstream in(file, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  if (!in)
+    return Error{MORTISE_INVALID_ARGUMENT, "cannot read " + file};
+  return Graph::load(std::as_bytes(std::span(bytes)));
 }
 
 int writeGraphs(const std::filesystem::path &folder, unsigned seed, unsigned count) {
@@ -129,7 +146,7 @@ int main(int count, char **arguments) {
   }
   int failed = 0;
   size_t number = 0;
-  forEachGraph([&](const std::string &family, const MortiseGraph &graph) {
+  const auto compile = [&](const std::string &family, const MortiseGraph &graph) {
     const auto start = std::chrono::steady_clock::now();
     const auto parts = fuse({&graph, {}, {}, {}}, simtFuseTarget());
     auto functions = parts ? (*compiler)->compile(graph, parts->groups)
@@ -147,9 +164,19 @@ int main(int count, char **arguments) {
           continue;
         json line{{"graph", family}, {"aligned", isAligned}, {"problem", ""}};
         line["ms"] = taken.count() / static_cast<double>(functions->size()) / (function->alignedCode.empty() ? 1 : 2);
-        look(line, code, name, folder, std::to_string(number++) + ".ptx");
+        look(line, code, name, folder, std::to_string(number++) + (name == "vulkan" ? ".spv" : ".ptx"));
         std::printf("%s\n", line.dump().c_str());
       }
-  });
+  };
+  for (const std::string file : std::span(arguments, count).subspan(std::min(count, 3))) {
+    const auto graph = readGraph(file);
+    if (!graph) {
+      std::fprintf(stderr, "%s\n", graph.error().message.c_str());
+      return 2;
+    }
+    compile(std::filesystem::path(file).filename(), (*graph)->view());
+  }
+  if (count <= 3)
+    forEachGraph(compile);
   return failed;
 }

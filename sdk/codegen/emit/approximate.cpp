@@ -62,12 +62,13 @@ Value Code::approximateExp(Value x) {
   return mul(approximateExp2(power, true), add(lost, 1.0)); // which does not make NaN of infinity
 }
 
-// decayLift e^x for x from -110 to 0, within 2.5 ULP. x log2 e is a whole number and `rest`, so that only two roundings
-// of a number below 1 are lost, and 2^rest is never subnormal; nor is the result.
+// decayLift e^x for x <= 0, within 2.5 ULP from -110 on, and below that so small that e^x rounds to 0. x log2 e is a
+// whole number and `rest`, so that only two roundings of a number below 1 are lost, and neither 2^rest nor the result
+// is subnormal. The whole number may drop NaN, which the rest keeps.
 Value Code::liftedDecay(Value x) {
   constexpr double magic = 0x1.8p23 + 127 + 40; // leaves the exponent of a f32 in the lowest bits of a sum
   const auto wide = [&](double value) { return constant(x.getType(), value); };
-  Value shifted = normalFma(x, wide(log2e), magic);
+  Value shifted = normalFma(roughExtreme<arith::MaxNumFOp>(*this, x, -110), wide(log2e), magic);
   Value rest = normalFma(x, wide(log2e), roughNeg(add(shifted, -magic)));
   rest = normalFma(x, wide(log2eRest), rest);
   Value bits = intBits(shifted);
@@ -76,9 +77,7 @@ Value Code::liftedDecay(Value x) {
 }
 
 // e^x for x <= 0, rounded once more where it is subnormal.
-Value Code::approximateDecay(Value x) {
-  return mul(liftedDecay(roughExtreme<arith::MaximumFOp>(*this, x, -110)), 1 / decayLift);
-}
+Value Code::approximateDecay(Value x) { return mul(liftedDecay(x), 1 / decayLift); }
 
 // With e = e^-|x| and q = e / (1 + e): e - e q for x < 0, and 1 - q else. So the error of q counts little where e is
 // small. Both e and the result are `scale` times as large.
@@ -90,7 +89,7 @@ Value Code::logisticOf(Value x, Value e, double scale) {
 
 // Within 3 ULP; a subnormal result is rounded once more.
 Value Code::approximateLogistic(Value x) {
-  Value e = liftedDecay(roughExtreme<arith::MaximumFOp>(*this, roughNeg(roughAbs(x)), -110));
+  Value e = liftedDecay(roughNeg(roughAbs(x)));
   return mul(logisticOf(x, e, decayLift), 1 / decayLift);
 }
 

@@ -168,6 +168,7 @@ Value Code::resizeInt(Value x, Type target, bool isSigned) {
 }
 
 // A multiplication moves the exponent and normalises subnormals; infinity and NaN get the largest exponent.
+static constexpr char widenedHalf[] = "mortise.half";
 Value Code::halfToFloat(Value bits) {
   Value wide = resizeInt(bits, b.getI32Type(), false);
   auto lit = [&](int64_t v) { return integer(wide.getType(), v); };
@@ -183,7 +184,19 @@ Value Code::halfToFloat(Value bits) {
   }
   Value isFinite = compareI(arith::CmpIPredicate::ult, size, lit(0x7c00));
   Value sign = arith::ShLIOp::create(b, loc, andI(wide, lit(0x8000)), lit(16));
-  return bitcast(orI(select(isFinite, finite, orI(shifted, lit(0x7f800000))), sign), b.getF32Type());
+  Value made = bitcast(orI(select(isFinite, finite, orI(shifted, lit(0x7f800000))), sign), b.getF32Type());
+  made.getDefiningOp()->setAttr(widenedHalf, b.getUnitAttr());
+  return made;
+}
+
+// The bits that halfToFloat has widened.
+static Value halfBits(arith::BitcastOp number) {
+  if (!number->hasAttr(widenedHalf))
+    return {};
+  auto sign = number.getIn().getDefiningOp<arith::OrIOp>().getRhs().getDefiningOp<arith::ShLIOp>();
+  Value wide = sign.getLhs().getDefiningOp<arith::AndIOp>().getLhs();
+  auto bits = wide.getDefiningOp<arith::ExtUIOp>();
+  return bits ? bits.getIn() : Value();
 }
 
 // Rounds to nearest even. For normal results the bits are rounded and carry into the exponent, up to infinity. For
@@ -266,14 +279,26 @@ Value Code::fromMemory(Value x, int32_t dtype) {
   }
 }
 
+// A result of arithmetic that no compiler replaces by an operand, as it may where the other one is a constant.
+static bool isComputed(Value x) {
+  Operation *op = x.getDefiningOp();
+  return isa_and_nonnull<arith::AddFOp, arith::SubFOp, arith::MulFOp>(op) &&
+         llvm::none_of(op->getOperands(), [](Value each) { return each.getDefiningOp<arith::ConstantOp>(); });
+}
+
 // Rounds to nearest even in integer arithmetic, because the CPU's own instruction flushes subnormals.
 Value Code::bf16Bits(Value x) {
   Value bits = intBits(x);
   auto lit = [&](int64_t v) { return integer(bits.getType(), v); };
+  // NaN is 0x7fffffff then, and 0x7fff0000 is one that rounding leaves NaN. No other number is between them.
+  const bool isNanKnown = instructions.oneNan && isComputed(x);
+  if (isNanKnown)
+    bits = two<arith::MinSIOp>(bits, lit(0x7fff0000));
   Value odd = andI(arith::ShRUIOp::create(b, loc, bits, lit(16)), lit(1));
   Value rounded = addI(addI(bits, lit(0x7fff)), odd);
-  Value quiet = orI(bits, lit(0x400000));
-  return arith::ShRUIOp::create(b, loc, select(isNan(x), quiet, rounded), lit(16));
+  if (!isNanKnown)
+    rounded = select(isNan(x), orI(bits, lit(0x400000)), rounded);
+  return arith::ShRUIOp::create(b, loc, rounded, lit(16));
 }
 
 // Rounds f64 to f32 towards odd, so that the rounding to f16 or bf16 that follows is the only one.
@@ -302,14 +327,16 @@ Value Code::asInMemory(Value x, int32_t dtype) {
     auto known = wide.getIn().getDefiningOp<arith::BitcastOp>(); // of a changed sign
     return known && isNarrow(known.getIn()) ? known.getIn() : intBits(wide.getIn());
   }
-  if (auto number = dyn_cast_or_null<arith::BitcastOp>(op)) { // as fromMemory widens bf16
+  if (auto number = dyn_cast_or_null<arith::BitcastOp>(op)) { // as fromMemory widens f16 and bf16
+    if (dtype == MORTISE_F16)
+      return halfBits(number);
     auto shifted = number.getIn().getDefiningOp<arith::ShLIOp>();
-    if (auto halves = number.getIn().getDefiningOp<LLVM::ShuffleVectorOp>(); halves && dtype == MORTISE_BF16)
+    if (auto halves = number.getIn().getDefiningOp<LLVM::ShuffleVectorOp>())
       if (auto even = halves.getV1().getDefiningOp<arith::ShLIOp>())
         if (auto words = even.getLhs().getDefiningOp<LLVM::BitcastOp>(); words && isNarrow(words.getArg()))
           return words.getArg();
     auto wide = shifted ? shifted.getLhs().getDefiningOp<arith::ExtUIOp>() : arith::ExtUIOp();
-    return dtype == MORTISE_BF16 && wide && isNarrow(wide.getIn()) ? wide.getIn() : Value();
+    return wide && isNarrow(wide.getIn()) ? wide.getIn() : Value();
   }
   if (auto number = dyn_cast_or_null<arith::ConstantOp>(op)) {
     auto splat = dyn_cast<SplatElementsAttr>(number.getValue());
@@ -338,7 +365,7 @@ Value Code::asInMemory(Value x, int32_t dtype) {
 }
 
 Value Code::toMemory(Value x, int32_t dtype) {
-  if (dtype == MORTISE_F16 ? instructions.half : dtype == MORTISE_BF16)
+  if (isNarrowFloat(dtype))
     if (Value same = asInMemory(x, dtype))
       return same;
   if (isNarrowFloat(dtype) && element(x).isF64())

@@ -45,6 +45,7 @@ struct Instructions {
   bool narrowIntegers = false; // integers of 32 bits cost less than those of 64, divisions much less
   bool brain = false;          // conversion of f32 to bf16, subnormals included
   bool wordHalves = false;     // the upper half of a loaded word is masked by one, shifted down and up by two
+  bool oneNan = false;         // every NaN that arithmetic of f32 makes is 0x7fffffff
   bool keepNan = true;         // neg and conversions keep the payload of NaN
   bool subnormals = true;      // arithmetic of f32 takes and makes them
   const Approximations *approximations = nullptr;

@@ -195,8 +195,22 @@ void SimtKernel::await() {
     machine.awaitKernels(c);
 }
 
+// Divisions of 32 bits take a fraction of the instructions.
+std::pair<Value, Value> SimtKernel::divide(Value number, const Dim &divisor, const Dim &below) {
+  const Type i64 = b.getI64Type(), type = isNarrow(below) && isNarrow(divisor) ? Type(b.getI32Type()) : Type(i64);
+  number = c.resizeInt(number, type, false);
+  Value size = c.resizeInt(positive(divisor), type, false);
+  return {c.resizeInt(c.two<arith::DivUIOp>(number, size), i64, false),
+          c.resizeInt(c.two<arith::RemUIOp>(number, size), i64, false)};
+}
+
 // Splits a number into the counters of loops, and makes them known in the innermost scope.
 void SimtKernel::setCounters(Value number, ArrayRef<Digit> digits) {
+  Dim below = 1;
+  for (const Digit &digit : digits)
+    below *= digit.radix;
+  if (isNarrow(below))
+    number = c.resizeInt(number, b.getI32Type(), false);
   for (size_t i = 0; i < digits.size(); ++i) {
     const auto &[loop, radix, step] = digits[i];
     Value digit = number;

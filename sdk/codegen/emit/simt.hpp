@@ -50,18 +50,47 @@ public:
   virtual bool copiesAside() const { return false; }
   virtual void copyAside(Code &, Value /*to*/, Value /*from*/) const { llvm_unreachable("a machine without copies"); }
   virtual void awaitCopies(Code &) const { llvm_unreachable("a machine without copies"); }
-  // sums + lhs rhs, for 16 x 16, 16 x 8 and 16 x 8 matrices of f16 or bf16, and of f32, that the 32 threads of a
-  // subgroup hold together: tiles/attention_kernel.hpp says who has what. Words (i32) have two numbers side by side
-  // along the terms, the first one in the low half: 4 of lhs, 2 of rhs. All threads of the subgroup call it. Only where
-  // SimtTarget::matrices.
+  // sums + lhs rhs, for matrices of f16 or bf16, and sums of f32, that the threads of a subgroup hold together as
+  // SimtTarget::matrices says. Sums are what this thread has of them; lhs and rhs are what readFactors gives, or parts
+  // of that where it is for several products. Those of mmaLayout are words (i32) with two numbers side by side along
+  // the terms, the first one in the low half: 4 of lhs, 2 of rhs (tiles/attention_kernel.hpp says who has what). All
+  // threads of the subgroup call it. Only where SimtTarget::matrices.
   virtual llvm::SmallVector<Value> multiply(Code &, int32_t /*dtype*/, llvm::ArrayRef<Value> /*lhs*/,
                                             llvm::ArrayRef<Value> /*rhs*/, llvm::ArrayRef<Value> /*sums*/) const {
     llvm_unreachable("a machine without matrices");
   }
+  // Factors in the block's memory, where a line's terms lie side by side.
+  struct Factors {
+    // This thread's piece, a multiple of twice as many bytes as MatrixLayout::Edge::piece (of 16 where that is 0); the
+    // matrix's first number where MatrixLayout::isOpaque.
+    Value first;
+    bool areRows;    // lhs, else rhs
+    int32_t dtype;   // f16 or bf16
+    unsigned stride; // numbers from line to line
+  };
+  // What `multiply` takes of them. All threads of the subgroup call it. Only where SimtTarget::matrices.
+  virtual llvm::SmallVector<Value> readFactors(Code &, const Factors &) const {
+    llvm_unreachable("a machine without matrices");
+  }
+  // Sums of f32: of zeros; of two matrices of them, number by number; and as this thread's numbers, row by row. The
+  // last may go through `memory`, the subgroup's own in the block's, of so many f32 as a matrix has numbers, where
+  // MatrixLayout::isOpaque. All threads of the subgroup call them. Only where SimtTarget::matrices.
+  virtual llvm::SmallVector<Value> zeroSums(Code &c, const MatrixLayout &layout) const {
+    return {layout.resultsPerThread(), c.constant(c.b.getF32Type(), 0)};
+  }
+  virtual llvm::SmallVector<Value> addSums(Code &c, llvm::ArrayRef<Value> x, llvm::ArrayRef<Value> y) const {
+    llvm::SmallVector<Value> sums;
+    for (const auto &[left, right] : llvm::zip_equal(x, y))
+      sums.push_back(c.add(left, right));
+    return sums;
+  }
+  virtual llvm::SmallVector<Value> numbersOf(Code &, llvm::ArrayRef<Value> sums, Value /*memory*/) const {
+    return llvm::SmallVector<Value>(sums);
+  }
   // Four matrices of 8 x 8 numbers of 16 bits in the block's memory, as words of what `multiply` takes: thread number
   // 4 g + t has numbers 2 t and 2 t + 1 of row g of each matrix, or, `transposed`, those of column g. Thread 8 m + r
   // says where row r of matrix m begins, a multiple of 16 bytes. All threads of the subgroup call it. Only where
-  // SimtTarget::matrices.
+  // SimtTarget::matrices is mmaLayout.
   virtual llvm::SmallVector<Value> readMatrices(Code &, Value /*row*/, bool /*transposed*/) const {
     llvm_unreachable("a machine without matrices");
   }
@@ -135,6 +164,8 @@ private:
     int64_t step = 1;
   };
   void setCounters(Value number, llvm::ArrayRef<Digit> innermostFirst);
+  // The quotient and the rest, i64, of a natural number that is less than `below`.
+  std::pair<Value, Value> divide(Value number, const Dim &divisor, const Dim &below);
   void enterUnit(Value unit);
   void row(Value unit);
   void scanRow(Value unit);
@@ -197,7 +228,8 @@ private:
   Type typeOf(const Axis &axis);
   Value enter(const Axis &axis, Value first, Value offset);
   llvm::SmallVector<std::pair<Value, Value>> share(const Edge &edge, const Axis &terms, Value first);
-  llvm::SmallVector<Value> matricesAt(const Edge &edge, unsigned number, unsigned term);
+  Carried numbersOf(const Edge &rows, const Edge &columns, llvm::ArrayRef<Value> sums);
+  llvm::SmallVector<Value> matrixAt(const Edge &edge, unsigned number, unsigned term);
   Carried addTerms(const Edge &rows, const Edge &columns, unsigned terms, mlir::ValueRange sums);
   Carried addMatrices(const Edge &rows, const Edge &columns, unsigned terms, mlir::ValueRange sums);
   void storeTile(const Edge &rows, const Edge &columns, llvm::ArrayRef<Value> sums);

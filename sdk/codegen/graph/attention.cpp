@@ -24,8 +24,8 @@ Support supportsAttention(const MortiseNode &node, const SimtTarget &target) {
   const auto refuse = [](MortiseReason reason, std::string detail) {
     return Support{false, reason, "no kernel for this attention: " + std::move(detail) + ": use its decomposition"};
   };
-  if (!target.matrices)
-    return refuse(MORTISE_REASON_HARDWARE, "it needs products of small matrices in registers");
+  if (target.matrices != mmaLayout)
+    return refuse(MORTISE_REASON_HARDWARE, "it needs products of small matrices in registers, as mma.sync has them");
   const MortiseType &q = *node.operands[0]->type, &v = *node.operands[2]->type;
   if (q.dtype != MORTISE_BF16 && q.dtype != MORTISE_F16)
     return refuse(MORTISE_REASON_DTYPE, std::string("expected f16 or bf16, found ") + dtypeName(q.dtype));

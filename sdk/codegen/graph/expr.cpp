@@ -168,7 +168,7 @@ Result<Dag> buildDag(const MortiseGraph &graph, const Group &group) {
       operands.push_back(found->second);
     }
     ExprId result;
-    if (Support support = supports(node, {.contractions = true, .sorts = true, .sortsUpdates = true});
+    if (Support support = supports(node, {.contractions = true, .sorts = true});
         !support.yes || !expandNode(dag, node, operands, result))
       return Error{MORTISE_UNSUPPORTED, std::string("groups cannot compute ") + node.op + ": " + support.detail};
     known[node.results[0]->index] = result;

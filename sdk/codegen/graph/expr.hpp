@@ -22,8 +22,8 @@ enum class Op : uint16_t {
           // stored
   MulAdd, // x * y + z, rounded once
   ExpOfNonPositive, // e^x of x <= 0
-  ReduceFastMax, // a maximum that may drop NaN, and take subnormal numbers for 0
-  Position,      // where the element stands that its operand, a running extreme, is
+  ReduceFastMax,    // a maximum that may drop NaN, and take subnormal numbers for 0
+  Position,         // where the element stands that its operand, a running extreme, is
   Window, // an index map: the operand's index i is at[axes[2i]] * steps[2i] + at[axes[2i + 1]] * steps[2i + 1], or
           // the first of them alone where the second axis is -1
 };

@@ -37,7 +37,7 @@ Support supports(const MortiseNode &node, FuseTarget target) {
     return refuse(MORTISE_REASON_OP, std::string("generated groups know the mortise ops only, found ") + node.op);
   const bool isKnown = isProduct(node) || isOp(node, mortise::Op::MaxPool, mortise::Op::SumPool);
   if ((has(op, Trait::Contraction, Trait::Window) && !(target.contractions && isKnown)) ||
-      (isSort(node) && !target.sorts) || (isUpdate(node) && op != mortise::Op::Put && !target.sortsUpdates))
+      ((isSort(node) || (isUpdate(node) && op != mortise::Op::Put)) && !target.sorts))
     return refuse(MORTISE_REASON_OP,
                   std::string("no generated loop for ") + node.op + ": use a library call or its decomposition");
   if (node.result_count != 1 && !isSort(node) && !has(op, Trait::Running))
@@ -72,14 +72,6 @@ Support supports(const MortiseNode &node, FuseTarget target) {
                                         : refuse(MORTISE_REASON_OP, std::string("no generated loop for ") + node.op);
 }
 
-Support supportsSimt(const MortiseNode &node, const SimtTarget &target) {
-  // A sum of several updates of f16 or bf16 is rounded once, for which those of an element come together.
-  const bool isSum = isOp(node, mortise::Op::Put) && stringAttribute(node, "mode") == "add" &&
-                     isNarrowFloat(node.results[0]->type->dtype);
-  if (!target.sortsUpdates && (isSum || (isUpdate(node) && !isOp(node, mortise::Op::Put))))
-    return refuse(MORTISE_REASON_HARDWARE, std::string("expected a driver that computes sorted updates right, which ") +
-                                               node.op + " needs, found one that does not; use another device");
-  return supports(node, simtFuseTarget(target));
-}
+Support supportsSimt(const MortiseNode &node) { return supports(node, simtFuseTarget()); }
 
 } // namespace mortise::codegen

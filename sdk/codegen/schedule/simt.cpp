@@ -42,9 +42,7 @@ static constexpr double shortRounds = 4;         // of the device's threads
 static constexpr double mostShortBlocks = 16384; // each costs a nanosecond where kernels overlap
 
 // A team shares a row, so that few rows need not be kept apart.
-FuseTarget simtFuseTarget(const SimtTarget &target) {
-  return {.lanes = 4, .threads = 1, .contractions = true, .sorts = true, .sortsUpdates = target.sortsUpdates};
-}
+FuseTarget simtFuseTarget() { return {.lanes = 4, .threads = 1, .contractions = true, .sorts = true}; }
 
 // The bytes of the smallest element that varies along the loop in memory: more of them fit one access.
 static unsigned smallestElement(const LoopPlan &plan) {
@@ -331,7 +329,8 @@ static void unrollSteps(const LoopPlan &plan, SimtSchedule &schedule) {
     schedule.resident = residentThreads / schedule.threads();
 }
 
-static constexpr double enoughTiles = 256; // that large tiles should leave
+static constexpr double enoughTiles = 256;  // that large tiles should leave
+static constexpr unsigned matrixDepth = 32; // terms of a tile of matrices
 
 // The type of 16 bits that these numbers have in memory, or would be rounded to there; 0 for others.
 static int32_t narrowType(const Dag &dag, ExprId id) {
@@ -339,6 +338,21 @@ static int32_t narrowType(const Dag &dag, ExprId id) {
   while (expr->dtype == MORTISE_F32 && (expr->op == Op::Keep || expr->op == Op::Convert || has(expr->op, Trait::View)))
     expr = &dag.exprs[expr->operands[0]];
   return isNarrowFloat(expr->dtype) ? expr->dtype : 0;
+}
+
+// The grid in which a subgroup reads the fewest lines for its part of the tile.
+bool ProductTile::multiplyMatrices(int32_t dtype, const MatrixLayout &of, unsigned subgroups) {
+  unsigned fewest = 0;
+  for (unsigned down = 1; down <= subgroups; down *= 2) {
+    const unsigned across = subgroups / down, height = rows / down, width = columns / across;
+    if (height < of.rows.lines || width < of.columns.lines || (fewest && height + width >= fewest))
+      continue;
+    fewest = height + width;
+    gridRows = down, gridColumns = across;
+  }
+  if (fewest)
+    matrices = dtype, layout = of;
+  return fewest != 0;
 }
 
 static void scheduleProduct(const LoopPlan &plan, const SimtTarget &target, SimtSchedule &schedule) {
@@ -356,10 +370,17 @@ static void scheduleProduct(const LoopPlan &plan, const SimtTarget &target, Simt
       plan.typical(rows) >= 128 && plan.typical(columns) >= 128)
     tile.rows = tile.columns = 128;
   const int32_t narrow = narrowType(plan.dag, plan.product->lhs);
-  if (target.matrices && narrow && narrow == narrowType(plan.dag, plan.product->rhs) &&
-      tile.rows * tile.columns >= ProductTile::subgroups * ProductTile::matrixRows * ProductTile::matrixColumns) {
-    tile.matrices = narrow;
-    tile.depth = 2 * ProductTile::matrixTerms;
+  const unsigned threads = ProductTile::side * ProductTile::side, subgroups = threads / target.subgroup;
+  // Of two tiles that have few rows or columns, one has a matrix for each subgroup.
+  const auto multiplies = [&] {
+    if (tile.multiplyMatrices(narrow, *target.matrices, subgroups))
+      return true;
+    (tile.rows < tile.columns ? tile.columns : tile.rows) *= 2;
+    return tile.multiplyMatrices(narrow, *target.matrices, subgroups);
+  };
+  if (target.matrices && target.matrices->takes(narrow) && narrow == narrowType(plan.dag, plan.product->rhs) &&
+      tile.rows * tile.columns > threads && multiplies()) {
+    tile.depth = matrixDepth;
   } else if ((tile.rows + tile.columns + 2) * tile.depth * bytes > blockBytes) {
     tile.depth /= 2;
   }

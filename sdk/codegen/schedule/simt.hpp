@@ -3,6 +3,8 @@
 // share the steps of one loop and combine what they reduce.
 #pragma once
 
+#include <mortise/codegen/simt.hpp>
+
 #include "schedule/schedule.hpp"
 
 #include <algorithm>
@@ -17,14 +19,17 @@ struct ProductTile {
   static constexpr unsigned side = 16;                // threads
   static constexpr unsigned termsAtOnce = 4;          // that the inner loop spells out
   unsigned rows = side, columns = side, depth = side; // multiples of `side`; the depth may be half of it
-  // f16 or bf16: subgroups multiply the factors as matrices of that type (SimtMachine::multiply). The block's 8
-  // subgroups form a grid over the tile. 0: threads multiply them one by one.
+  // f16 or bf16: subgroups multiply the factors as matrices of that type (SimtMachine::multiply). The block's subgroups
+  // form a grid over the tile. 0: threads multiply them one by one.
   int32_t matrices = 0;
-  static constexpr unsigned subgroups = 8, matrixRows = 16, matrixColumns = 8, matrixTerms = 16;
-  unsigned gridRows() const { return rows < 2 * matrixRows ? 1 : columns < 4 * matrixColumns ? 4 : 2; }
-  unsigned gridColumns() const { return subgroups / gridRows(); }
-  unsigned rowsPerThread() const { return matrices ? rows / gridRows() / 8 : rows / side; }
-  unsigned columnsPerThread() const { return matrices ? columns / gridColumns() / 4 : columns / side; }
+  // Of matrices; otherwise every thread is one of side x side, and has results in every line that is its own.
+  MatrixLayout layout{{.lines = side, .results = 1, .apart = side, .every = side},
+                      {.lines = side, .results = 1, .apart = side, .every = 1}};
+  unsigned gridRows = 1, gridColumns = 1; // powers of 2
+  unsigned rowsPerThread() const { return rows / gridRows / layout.rows.sets(); }
+  unsigned columnsPerThread() const { return columns / gridColumns / layout.columns.sets(); }
+  // Whether there is a grid of so many subgroups, which then becomes that of the tile.
+  bool multiplyMatrices(int32_t dtype, const MatrixLayout &of, unsigned subgroups);
 };
 
 // What sorts rows: the blocks sort chunks of them in their memory; where a row has several, kernels merge `ways` sorted

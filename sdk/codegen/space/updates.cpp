@@ -13,8 +13,8 @@ void LoopPlan::chooseUpdates(const FuseTarget &target) {
   isPutConsecutive = root.op == Op::Put && findConsecutive(root);
   // A sum of several updates of f16 or bf16 is rounded once, and not behind each of them.
   const bool needsSum = root.mode == UpdateMode::Add && isNarrowFloat(root.dtype);
-  sortsUpdates = root.op != Op::Put ||
-                 (target.sortsUpdates && !isPutConsecutive && (needsSum || typical(putCount()) > mostInOrder));
+  sortsUpdates =
+      root.op != Op::Put || (target.sorts && !isPutConsecutive && (needsSum || typical(putCount()) > mostInOrder));
 }
 
 static std::optional<int> slopeOf(const Expr &expr, std::span<const Expr> exprs,

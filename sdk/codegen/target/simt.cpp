@@ -153,7 +153,7 @@ template <typename Compile> static Result<SimtCode> addCode(SimtFunction &functi
 }
 
 static Result<ScheduledPlan> scheduled(Dag dag, const SimtTarget &target) {
-  Result<std::unique_ptr<LoopPlan>> plan = LoopPlan::make(std::move(dag), simtFuseTarget(target));
+  Result<std::unique_ptr<LoopPlan>> plan = LoopPlan::make(std::move(dag), simtFuseTarget());
   if (!plan)
     return plan.error();
   SimtSchedule schedule = scheduleSimt(**plan, target);

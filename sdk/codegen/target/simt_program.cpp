@@ -190,14 +190,14 @@ const char *LoweringNames::of(GroupKind kind) const {
   return pointwise;
 }
 
-Result<std::vector<Group>> groupsOf(const MortiseGraph &region, const SimtTarget &target) {
+Result<std::vector<Group>> groupsOf(const MortiseGraph &region) {
   FuseRequest request;
   request.graph = &region;
   request.taken.assign(region.node_count, false);
   request.materialise.assign(region.value_count, false);
   for (size_t i = 0; i < region.output_count; ++i)
     request.materialise[region.outputs[i]->index] = true;
-  Result<FuseResult> fused = fuse(request, simtFuseTarget(target));
+  Result<FuseResult> fused = fuse(request, simtFuseTarget());
   if (!fused)
     return fused.error();
   return std::move(fused->groups);

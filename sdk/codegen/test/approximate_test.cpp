@@ -17,7 +17,7 @@ struct Function {
   const char *op;
   double (*exact)(double);
   double (*error)(double x, double y); // in f32
-  int64_t width = 1; // of rows: the argument, and zeros
+  int64_t width = 1;                   // of rows: the argument, and zeros
 };
 const Function functions[] = {
     {"exp", [](double x) { return std::exp(x); }, [](double, double y) { return 4 * ulp(y); }},
@@ -27,7 +27,8 @@ const Function functions[] = {
     {"gelu", [](double x) { return x * std::erfc(-x * std::sqrt(0.5)) / 2; },
      [](double x, double y) { return 4.5 * w * std::fabs(x) + ulp(y); }},
     // e^x of x <= 0, the sum, whose error is at most that of its parts, and the quotient.
-    {"softmax", [](double x) { return x == INFINITY ? NAN : sigmoid(x); }, [](double, double y) { return 8 * ulp(y); }, 2},
+    {"softmax", [](double x) { return x == INFINITY ? NAN : sigmoid(x); }, [](double, double y) { return 8 * ulp(y); },
+     2},
 };
 
 // All of bf16, and others between.

@@ -98,6 +98,19 @@ uint32_t BlockRun::exchange(uint32_t bits, uint32_t mask) {
   return other;
 }
 
+namespace {
+float halfOf(int32_t dtype, uint16_t bits) {
+  return dtype == MORTISE_BF16 ? static_cast<float>(reference::BF16::load(bits))
+                               : static_cast<float>(reference::F16::load(bits));
+}
+float roundedDown(double sum) { // towards 0
+  auto result = static_cast<float>(sum);
+  if (std::isfinite(sum) && std::abs(static_cast<double>(result)) > std::abs(sum))
+    result = std::nextafter(result, 0.0F);
+  return result;
+}
+} // namespace
+
 void BlockRun::multiply(int32_t dtype, const Fragments &mine, float *results) {
   const unsigned me = thread, first = me / 32 * 32, group = me % 32 / 4, pair = me % 4;
   // Two sets by turns, so that one wait suffices: nobody writes a set before all have read it.
@@ -106,9 +119,7 @@ void BlockRun::multiply(int32_t dtype, const Fragments &mine, float *results) {
   set[me] = mine;
   wait(passedNear, near(me));
   const auto half = [&](uint32_t word, unsigned which) {
-    const auto bits = static_cast<uint16_t>(which ? word >> 16 : word);
-    return dtype == MORTISE_BF16 ? static_cast<float>(reference::BF16::load(bits))
-                                 : static_cast<float>(reference::F16::load(bits));
+    return halfOf(dtype, static_cast<uint16_t>(which ? word >> 16 : word));
   };
   for (unsigned i = 0; i < 4; ++i) {
     const unsigned row = group + i / 2 * 8, column = pair * 2 + i % 2;
@@ -119,9 +130,26 @@ void BlockRun::multiply(int32_t dtype, const Fragments &mine, float *results) {
       const float rhs = half(set[first + column * 4 + owner].rhs[word], term % 2);
       sum += lhs * rhs;
     }
-    results[i] = static_cast<float>(sum);
-    if (std::isfinite(sum) && std::abs(static_cast<double>(results[i])) > std::abs(sum))
-      results[i] = std::nextafter(results[i], 0.0F);
+    results[i] = roundedDown(sum);
+  }
+}
+
+void BlockRun::multiply(const Lines &lines, const LineFragments &mine, float *results) {
+  const unsigned me = thread, first = me / subgroup * subgroup, part = me % subgroup / 16, column = me % 16;
+  std::vector<LineFragments> &set = lineFragments[passedNear[me] % 2]; // by turns, like fragments
+  set.resize(std::max<size_t>(set.size(), count));
+  set[me] = mine;
+  wait(passedNear, near(me));
+  for (unsigned i = 0; i < lines.results; ++i) {
+    const unsigned row = lines.apart == 1 ? part * lines.results + i : part + i * lines.apart;
+    double sum = mine.sums[i];
+    for (unsigned term = 0; term < lines.terms; ++term) {
+      // Where all threads of a line have all of its terms, each half of a wave takes its own.
+      const unsigned owner = first + (lines.piece ? term / lines.piece : part) * 16, number = term % lines.factors();
+      const auto dtype = static_cast<int32_t>(lines.dtype);
+      sum += halfOf(dtype, set[owner + row].lhs[number]) * halfOf(dtype, set[owner + column].rhs[number]);
+    }
+    results[i] = roundedDown(sum);
   }
 }
 
@@ -181,6 +209,10 @@ void emulatedMultiply(uint32_t dtype, BlockRun::Fragments *memory) {
   const BlockRun::Fragments mine = *memory;
   BlockRun::running().multiply(static_cast<int32_t>(dtype), mine, memory->sums);
 }
+void emulatedMultiplyLines(const BlockRun::Lines *lines, BlockRun::LineFragments *memory) {
+  const BlockRun::LineFragments mine = *memory;
+  BlockRun::running().multiply(*lines, mine, memory->sums);
+}
 void emulatedAccess(uint64_t address, uint64_t alignment) { isMisaligned |= address % alignment != 0; }
 void emulatedReadMatrices(const std::byte *row, uint32_t transposed, uint32_t *words) {
   emulatedAccess(reinterpret_cast<uint64_t>(row), 16);
@@ -225,6 +257,8 @@ void *emulatedFunction(EmulatedCall call) {
     return reinterpret_cast<void *>(&emulatedExchange);
   case EmulatedCall::Multiply:
     return reinterpret_cast<void *>(&emulatedMultiply);
+  case EmulatedCall::MultiplyLines:
+    return reinterpret_cast<void *>(&emulatedMultiplyLines);
   case EmulatedCall::ReadMatrices:
     return reinterpret_cast<void *>(&emulatedReadMatrices);
   case EmulatedCall::Access:

@@ -21,6 +21,7 @@ enum class EmulatedCall : uint8_t {
   Barrier,
   Exchange,
   Multiply,
+  MultiplyLines,
   ReadMatrices,
   Access,
   Exp2,
@@ -45,6 +46,16 @@ public:
     uint32_t lhs[4], rhs[2];
     float sums[4];
   };
+  // Of matrices of 16 x `terms`, `terms` x 16 and 16 x 16: thread t has `factors` terms of line t % 16, from number
+  // t / 16 * piece on, and of column t % 16 of the results `results` rows, each `apart` behind the one before.
+  struct Lines {
+    uint32_t dtype, terms, piece, results, apart;
+    uint32_t factors() const { return piece ? piece : terms; }
+  };
+  struct LineFragments {
+    uint16_t lhs[16], rhs[16];
+    float sums[8];
+  };
   unsigned subgroup = 32; // threads that meet in exchanges
   unsigned thread = 0;    // among those of all blocks that run
   unsigned block = 0;     // the first of them
@@ -59,6 +70,7 @@ public:
   // This thread's four results of a product of matrices. Each product is rounded to f32; their sum towards 0, as
   // hardware does.
   void multiply(int32_t dtype, const Fragments &mine, float *results);
+  void multiply(const Lines &lines, const LineFragments &mine, float *results); // likewise
   // This thread's words of four matrices of 8 x 8, whose rows all threads of the subgroup name.
   void readMatrices(const std::byte *row, bool transposed, uint32_t *words);
   // 16 bytes, of which nothing is to be seen before the thread awaits its copies.
@@ -101,6 +113,7 @@ private:
   std::vector<uint32_t> values;
   std::vector<const std::byte *> matrixRows[2];                                      // per thread
   std::vector<Fragments> fragments[2];                                               // per thread
+  std::vector<LineFragments> lineFragments[2];                                       // likewise
   std::map<unsigned, std::vector<std::pair<std::byte *, const std::byte *>>> copies; // likewise
   ucontext_t scheduler;
   std::mt19937 random{7};

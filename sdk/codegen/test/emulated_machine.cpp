@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "emulated_machine.hpp"
 
+#include <array>
+#include <bit>
+#include <cstddef>
+
 namespace mortise::codegen::test {
 
 using mlir::Type;
@@ -79,6 +83,10 @@ void EmulatedMachine::copyAside(Code &c, Value to, Value from) const {
 }
 void EmulatedMachine::awaitCopies(Code &c) const { call(c, EmulatedCall::AwaitCopies, {}, {}); }
 
+static constexpr unsigned fragmentWords = sizeof(BlockRun::LineFragments) / 4, lineWords = sizeof(BlockRun::Lines) / 4,
+                          memoryWords = fragmentWords + lineWords;
+static_assert(fragmentWords >= sizeof(BlockRun::Fragments) / 4);
+
 // Of the thread, on its stack: what a call of matrices is given and gives.
 Value EmulatedMachine::words(Code &c) const {
   if (!memory) {
@@ -86,7 +94,7 @@ Value EmulatedMachine::words(Code &c) const {
     auto function = c.b.getBlock()->getParent()->getParentOfType<LLVM::LLVMFuncOp>();
     c.b.setInsertionPointToStart(&function.getBody().front());
     memory = LLVM::AllocaOp::create(c.b, c.loc, LLVM::LLVMPointerType::get(c.b.getContext()), c.b.getI32Type(),
-                                    c.integer(c.b.getI32Type(), 10));
+                                    c.integer(c.b.getI32Type(), memoryWords));
   }
   return memory;
 }
@@ -95,9 +103,9 @@ static Value wordOf(Code &c, Value words, unsigned number) {
   return LLVM::GEPOp::create(c.b, c.loc, words.getType(), c.b.getI32Type(), words,
                              llvm::ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(number)});
 }
-static llvm::SmallVector<Value> fourWords(Code &c, Value words, unsigned first, Type type) {
+static llvm::SmallVector<Value> someWords(Code &c, Value words, unsigned first, Type type, size_t count = 4) {
   llvm::SmallVector<Value> all;
-  for (unsigned i = 0; i < 4; ++i)
+  for (unsigned i = 0; i < count; ++i)
     all.push_back(LLVM::LoadOp::create(c.b, c.loc, type, wordOf(c, words, first + i)));
   return all;
 }
@@ -105,18 +113,48 @@ static llvm::SmallVector<Value> fourWords(Code &c, Value words, unsigned first, 
 llvm::SmallVector<Value> EmulatedMachine::multiply(Code &c, int32_t dtype, llvm::ArrayRef<Value> lhs,
                                                    llvm::ArrayRef<Value> rhs, llvm::ArrayRef<Value> sums) const {
   synchronises = true;
+  if (layout != mmaLayout)
+    return multiplyLines(c, dtype, lhs[0], rhs[0], sums);
   unsigned word = 0;
   for (const llvm::ArrayRef<Value> values : {lhs, rhs, sums})
     for (Value value : values)
       LLVM::StoreOp::create(c.b, c.loc, value, wordOf(c, words(c), word++));
   call(c, EmulatedCall::Multiply, {}, {c.integer(c.b.getI32Type(), dtype), words(c)});
-  return fourWords(c, words(c), 6, c.b.getF32Type());
+  return someWords(c, words(c), 6, c.b.getF32Type());
+}
+
+BlockRun::Lines EmulatedMachine::lines(int32_t dtype) const {
+  return {static_cast<uint32_t>(dtype), layout->terms, layout->rows.piece, layout->rows.results, layout->rows.apart};
+}
+
+llvm::SmallVector<Value> EmulatedMachine::multiplyLines(Code &c, int32_t dtype, Value lhs, Value rhs,
+                                                        llvm::ArrayRef<Value> sums) const {
+  const auto store = [&](Value value, size_t byte) {
+    LLVM::StoreOp::create(c.b, c.loc, value, wordOf(c, words(c), static_cast<unsigned>(byte / 4)), /*alignment=*/4);
+  };
+  store(lhs, offsetof(BlockRun::LineFragments, lhs)), store(rhs, offsetof(BlockRun::LineFragments, rhs));
+  for (size_t i = 0; i < sums.size(); ++i)
+    store(sums[i], offsetof(BlockRun::LineFragments, sums) + i * 4);
+  const auto numbers = std::bit_cast<std::array<uint32_t, lineWords>>(lines(dtype));
+  for (size_t i = 0; i < numbers.size(); ++i)
+    store(c.integer(c.b.getI32Type(), numbers[i]), (fragmentWords + i) * 4);
+  call(c, EmulatedCall::MultiplyLines, {}, {wordOf(c, words(c), fragmentWords), words(c)});
+  return someWords(c, words(c), offsetof(BlockRun::LineFragments, sums) / 4, c.b.getF32Type(), sums.size());
+}
+
+llvm::SmallVector<Value> EmulatedMachine::readFactors(Code &c, const Factors &factors) const {
+  if (layout == mmaLayout)
+    return readMatrices(c, factors.first, /*transposed=*/false);
+  const int64_t count = lines(0).factors();
+  const Type type = mlir::VectorType::get({count}, c.b.getI16Type());
+  const auto alignment = static_cast<unsigned>(std::min<int64_t>(2 * count, 16));
+  return {LLVM::LoadOp::create(c.b, c.loc, type, factors.first, alignment)};
 }
 
 llvm::SmallVector<Value> EmulatedMachine::readMatrices(Code &c, Value row, bool transposed) const {
   synchronises = true;
   call(c, EmulatedCall::ReadMatrices, {}, {row, c.integer(c.b.getI32Type(), transposed), words(c)});
-  return fourWords(c, words(c), 0, c.b.getI32Type());
+  return someWords(c, words(c), 0, c.b.getI32Type());
 }
 
 Value EmulatedApproximations::exp2(Code &c, Value x, bool subnormals) const {

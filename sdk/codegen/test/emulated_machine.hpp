@@ -20,7 +20,8 @@ mlir::Value calleeOfTable(Code &c, EmulatedCall call);
 
 class EmulatedMachine final : public SimtMachine {
 public:
-  EmulatedMachine(unsigned subgroup, EmulatedCallee callee) : size(subgroup), callee(std::move(callee)) {}
+  EmulatedMachine(const SimtTarget &target, EmulatedCallee callee)
+      : size(target.subgroup), layout(target.matrices), callee(std::move(callee)) {}
   mutable bool synchronises = false; // some kernel has barriers or exchanges
   void makeKernel(mlir::LLVM::LLVMFuncOp, unsigned, unsigned, unsigned cluster) const override { blocks = cluster; }
   mlir::Value thread(Code &c) const override;
@@ -43,6 +44,7 @@ public:
   llvm::SmallVector<mlir::Value> multiply(Code &c, int32_t dtype, llvm::ArrayRef<mlir::Value> lhs,
                                           llvm::ArrayRef<mlir::Value> rhs,
                                           llvm::ArrayRef<mlir::Value> sums) const override;
+  llvm::SmallVector<mlir::Value> readFactors(Code &c, const Factors &factors) const override;
   llvm::SmallVector<mlir::Value> readMatrices(Code &c, mlir::Value row, bool transposed) const override;
   // A call of a function of BlockRun's.
   mlir::Value call(Code &c, EmulatedCall which, mlir::Type result, mlir::ValueRange arguments) const;
@@ -53,7 +55,12 @@ public:
 private:
   mlir::Value words(Code &c) const;
 
+  llvm::SmallVector<mlir::Value> multiplyLines(Code &c, int32_t dtype, mlir::Value lhs, mlir::Value rhs,
+                                               llvm::ArrayRef<mlir::Value> sums) const;
+  BlockRun::Lines lines(int32_t dtype) const;
+
   const unsigned size;
+  const std::optional<MatrixLayout> layout;
   const EmulatedCallee callee;
   // Of the function at hand: memory on a thread's stack, the blocks of a cluster, and per shared array that of the
   // first block and its bytes.

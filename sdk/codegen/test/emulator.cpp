@@ -15,6 +15,7 @@ namespace mortise::codegen::test {
 namespace {
 
 unsigned subgroupSize = 32; // of the machine at hand
+std::optional<MatrixLayout> matrixLayout = mmaLayout;
 bool fmaFlushes = false;
 // So few that small tensors get the schedules that large ones get on a large GPU.
 constexpr unsigned deviceThreads = 4096;
@@ -39,18 +40,18 @@ struct Emulator::Impl {
   const bool flushes;
   size_t serial = 0;
 
-  Impl(unsigned subgroup, bool flushes)
-      : target{"", "", "", subgroup, 1024, 1, deviceThreads, sharedBytes, /*matrices=*/subgroup == 32, /*cluster=*/8,
-               {}},
+  Impl(unsigned subgroup, std::optional<MatrixLayout> matrices, bool flushes)
+      : target{"", "", "", subgroup, 1024, 1, deviceThreads, sharedBytes, matrices, /*cluster=*/8, {}},
         flushes(flushes) {}
 
   // The function that `emit` makes of a machine, a module, instructions and a name, which it may change.
   template <typename Emit> Result<void *> make(Emit emit, bool &synchronises) {
     std::string name = "kernel" + std::to_string(serial++);
-    EmulatedMachine machine(target.subgroup, calleeOfProcess);
+    EmulatedMachine machine(target, calleeOfProcess);
     mlir::OwningOpRef<mlir::ModuleOp> module = lowering.module();
     Instructions instructions = backend->instructions();
     instructions.narrowIntegers = true;
+    instructions.wordHalves = target.subgroup == 32; // as for NVIDIA's GPUs
     instructions.keepNan = false;
     instructions.fma &= !flushes;
     const EmulatedApproximations approximations(machine, /*hasReciprocal=*/!flushes);
@@ -124,23 +125,25 @@ struct Emulator::Impl {
   }
 };
 
-Emulator::Emulator(unsigned subgroup, bool flushes) : impl(std::make_unique<Impl>(subgroup, flushes)) {}
+Emulator::Emulator(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 Emulator::~Emulator() = default;
 Emulator &Emulator::shared() {
-  static std::map<std::pair<unsigned, bool>, std::unique_ptr<Emulator>> all;
-  std::unique_ptr<Emulator> &instance = all[{subgroupSize, fmaFlushes}];
+  static std::map<std::tuple<unsigned, std::optional<MatrixLayout>, bool>, std::unique_ptr<Emulator>> all;
+  std::unique_ptr<Emulator> &instance = all[{subgroupSize, matrixLayout, fmaFlushes}];
   if (!instance)
-    instance.reset(new Emulator(subgroupSize, fmaFlushes));
+    instance.reset(new Emulator(std::make_unique<Impl>(subgroupSize, matrixLayout, fmaFlushes)));
   return *instance;
 }
-Emulator::WideSubgroups::WideSubgroups() { subgroupSize = 64; }
-Emulator::WideSubgroups::~WideSubgroups() { subgroupSize = 32; }
+Emulator::Subgroups::Subgroups(unsigned size, std::optional<MatrixLayout> matrices) {
+  subgroupSize = size, matrixLayout = matrices;
+}
+Emulator::Subgroups::~Subgroups() { subgroupSize = 32, matrixLayout = mmaLayout; }
 Emulator::FlushingFma::FlushingFma() { fmaFlushes = true; }
 Emulator::FlushingFma::~FlushingFma() { fmaFlushes = false; }
 
 bool Emulator::supports(const MortiseGraph &graph) {
   for (size_t i = 0; i < graph.node_count; ++i)
-    if (!supportsSimt(*graph.nodes[i], {}).yes)
+    if (!supportsSimt(*graph.nodes[i]).yes)
       return false;
   return true;
 }

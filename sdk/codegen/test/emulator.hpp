@@ -27,11 +27,11 @@ struct EmulatedFunction {
 class Emulator {
 public:
   static Emulator &shared(); // one for the process and each machine
-  // While it lives, `shared` is a machine with subgroups of 64 threads, as AMD's have; otherwise of 32.
-  struct WideSubgroups {
-    WideSubgroups();
-    ~WideSubgroups();
-    WideSubgroups(const WideSubgroups &) = delete;
+  // While it lives, `shared` is a machine with such subgroups; otherwise they have 32 threads and mmaLayout.
+  struct Subgroups {
+    explicit Subgroups(unsigned size, std::optional<MatrixLayout> matrices = {});
+    ~Subgroups();
+    Subgroups(const Subgroups &) = delete;
   };
   // While it lives, `shared` is a machine whose one fma takes subnormal results for 0.
   struct FlushingFma {
@@ -50,8 +50,8 @@ public:
   ~Emulator();
 
 private:
-  Emulator(unsigned subgroup, bool flushes);
   struct Impl;
+  explicit Emulator(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl;
 };
 

@@ -3,6 +3,7 @@
 // have. None has run on a GPU; what the kernels compute is tested by emulation (oracle.hpp).
 #include "families.hpp"
 #include "hsaco.hpp"
+#include "product_graphs.hpp"
 
 #include <mortise/codegen/simt.hpp>
 
@@ -81,6 +82,27 @@ TEST_P(HsacoTest, RowsAreReadBySixteenBytesAndCombinedInRegisters) {
   EXPECT_EQ(count(hasBits ? "global_store_b128" : "global_store_dwordx4"), 4U) << *text;
   EXPECT_EQ(count("flat_"), 0U) << *text;
   EXPECT_GE(count(" quad_perm:[1,0,3,2]"), 2U) << *text; // of the largest, and of the sum
+}
+
+// gfx90a's would take subnormal numbers for 0.
+TEST_P(HsacoTest, NarrowProductsMultiplyMatrices) {
+  for (const auto &[dtype, name] : {std::pair(MORTISE_F16, "f16"), {MORTISE_BF16, "bf16"}, {MORTISE_F32, "none"}}) {
+    TestGraph b;
+    V x = b.input(dtype, {100, 70}), w = b.input(dtype, {70, 64});
+    b.output(matmul(b, x, w));
+    const MortiseGraph &graph = b.view();
+    const auto functions = compiler->compile(graph, fuse({&graph, {}, {}, {}}, simtFuseTarget())->groups);
+    ASSERT_TRUE(functions) << functions.error().message;
+    const auto text = disassemble(functions->at(0)->code);
+    ASSERT_TRUE(text) << text.error().message;
+    const std::string_view chip = GetParam();
+    const std::string unit = chip.starts_with("gfx9") ? "v_mfma_f32_16x16x" : "v_wmma_f32_16x16x";
+    const std::string instruction = unit + (chip == "gfx950" ? "32_" : "16_") + name;
+    EXPECT_EQ(text->find(instruction) != std::string::npos, dtype != MORTISE_F32 && chip != "gfx90a")
+        << instruction << "\n"
+        << *text;
+    EXPECT_EQ(text->find(unit) != std::string::npos, dtype != MORTISE_F32 && chip != "gfx90a");
+  }
 }
 
 // What a row needs of the 64 KB that a block may have is declared.

@@ -9,7 +9,7 @@
 namespace mortise::codegen::test {
 
 inline const SimtTarget productTarget{"", "", "", 32, 1024, 1};
-inline const SimtTarget matrixTarget{"", "", "", 32, 1024, 1, 132 * 2048, 16384, /*matrices=*/true};
+inline const SimtTarget matrixTarget{"", "", "", 32, 1024, 1, 132 * 2048, 16384, mmaLayout};
 
 inline V transpose(TestGraph &b, V x, Dims permutation) {
   Dims dims;

@@ -25,16 +25,35 @@ struct Shape {
   Tile tile;
 };
 
-// Tests of tiles on machines that multiply matrices, and on those that do not.
-class Product : public testing::TestWithParam<bool> {
+// Tests of tiles on machines that multiply matrices, each in its own way, and on one that does not.
+class Product : public testing::TestWithParam<const char *> {
   void SetUp() override {
-    if (!GetParam())
-      wide.emplace();
+    if (GetParam() == std::string_view("mma"))
+      return;
+    const auto target = SimtTarget::rocm(GetParam(), 1);
+    ASSERT_TRUE(target) << target.error().message;
+    machine.emplace(target->subgroup, target->matrices);
   }
-  std::optional<Emulator::WideSubgroups> wide; // which have no matrices
+  std::optional<Emulator::Subgroups> machine;
 };
-INSTANTIATE_TEST_SUITE_P(Matrices, Product, testing::Values(true), [](const auto &) { return "On"; });
-INSTANTIATE_TEST_SUITE_P(Threads, Product, testing::Values(false), [](const auto &) { return "On"; });
+INSTANTIATE_TEST_SUITE_P(On, Product, testing::Values("mma", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"),
+                         [](const auto &info) { return std::string(info.param); });
+
+TEST(ProductTiles, AreOfMatricesOnAllButTheOldest) {
+  for (const auto &[chip, has] :
+       {std::pair("gfx90a", false), {"gfx942", true}, {"gfx950", true}, {"gfx1100", true}, {"gfx1201", true}}) {
+    const auto target = SimtTarget::rocm(chip, 1);
+    ASSERT_TRUE(target) << target.error().message;
+    for (const auto &[rows, columns] : {std::pair(64, 64), {9, 64}, {64, 9}, {1000, 1000}}) {
+      TestGraph b;
+      V x = b.input(MORTISE_BF16, {rows, 32}), w = b.input(MORTISE_BF16, {32, columns});
+      b.output(matmul(b, x, w));
+      const SimtSchedule schedule = scheduleOf(b.view(), *target);
+      ASSERT_TRUE(schedule.tile);
+      EXPECT_EQ(schedule.tile->matrices, has ? MORTISE_BF16 : 0) << chip << " " << rows << " x " << columns;
+    }
+  }
+}
 
 // Whole numbers, whose sums are exact in every type.
 TEST_P(Product, AllShapesAndTypes) {

@@ -220,7 +220,7 @@ TEST(Simt, RowsOfShortRows) {
 
 // As AMD's CDNA has them: what a team of more than 32 threads combines without the block's memory, and columns of 64.
 TEST(Simt, SubgroupsOf64) {
-  const Emulator::WideSubgroups wide;
+  const Emulator::Subgroups wide(64);
   for (const int64_t length : {1, 37, 64, 200, 1000, 4096, 20000})
     for (const char *op : {"softmax", "cumsum", "reduce_sum", "argmax"}) {
       TestGraph b;

@@ -2,6 +2,7 @@
 // SPIR-V of each family of kernels, through spirv-val. What the kernels compute is tested by emulation (oracle.hpp),
 // and on lavapipe by the conformance kit (tests/vulkan).
 #include "families.hpp"
+#include "product_graphs.hpp"
 #include "spirv_check.hpp"
 
 #include <gtest/gtest.h>
@@ -93,6 +94,45 @@ TEST(Spirv, CapabilitiesAreThoseThatTheCodeUses) {
   EXPECT_TRUE(of(MORTISE_F64, allFeatures()).contains(float64));
   EXPECT_TRUE(of(MORTISE_BF16, none).contains(int16));
   EXPECT_TRUE(of(MORTISE_I8, none).contains(int8));
+}
+
+// They need the Vulkan memory model, by which loads and stores say what other threads may see.
+TEST(Spirv, NarrowProductsMultiplyMatricesWhereTheDeviceHasThem) {
+  constexpr uint32_t opMemoryModel = 14, opStore = 62, opConstant = 43, opControlBarrier = 224, opMultiply = 4459;
+  constexpr uint32_t glsl = 1, vulkan = 3, nonPrivate = 0x20, visible = 0x6000;
+  VulkanFeatures both = allFeatures();
+  both.subgroup = 32, both.halfMatrices = both.brainMatrices = true;
+  VulkanFeatures half = both, none = both, narrow = both;
+  half.brainMatrices = none.halfMatrices = none.brainMatrices = false;
+  narrow.subgroup = 16;
+  const auto multiplies = [&](const VulkanFeatures &features, int32_t dtype) {
+    TestGraph b;
+    V x = b.input(dtype, {100, 70}), w = b.input(dtype, {70, 64});
+    b.output(matmul(b, x, w));
+    auto function = compileFirst(b, features);
+    EXPECT_TRUE(function) << function.error().message;
+    const std::string &code = (*function)->code;
+    const bool found = !instructions(code, opMultiply).empty();
+    EXPECT_EQ(instructions(code, opMemoryModel)[0][1], found ? vulkan : glsl);
+    if (found) {
+      for (const auto &each : instructions(code, opControlBarrier)) // its semantics is a constant's number
+        EXPECT_EQ(each.size(), 3U);
+      EXPECT_TRUE(std::ranges::any_of(instructions(code, opStore), [&](const std::vector<uint32_t> &store) {
+        return store.size() == 3 && store[2] == nonPrivate;
+      }));
+      EXPECT_TRUE(std::ranges::any_of(instructions(code, opConstant), [&](const std::vector<uint32_t> &constant) {
+        return constant.size() == 3 && (constant[2] & visible) == visible;
+      }));
+    }
+    return found;
+  };
+  for (const int32_t dtype : {MORTISE_F16, MORTISE_BF16}) {
+    EXPECT_TRUE(multiplies(both, dtype));
+    EXPECT_EQ(multiplies(half, dtype), dtype == MORTISE_F16);
+    EXPECT_FALSE(multiplies(none, dtype));
+    EXPECT_FALSE(multiplies(narrow, dtype));
+  }
+  EXPECT_FALSE(multiplies(both, MORTISE_F32));
 }
 
 TEST(Spirv, WhatADeviceLacksIsRefused) {
@@ -224,37 +264,10 @@ template <typename Make> std::string refusalOf(Make make, const VulkanFeatures &
   return compiled ? std::string() : compiled.error().message;
 }
 
-TEST(Spirv, UpdatesAreNotSortedWhereADriverGetsThemWrong) {
-  VulkanFeatures features = allFeatures();
-  const SimtTarget right = *SimtTarget::vulkan(features, 1);
-  features.sortedUpdates = false;
-  const SimtTarget wrong = *SimtTarget::vulkan(features, 1);
-  const auto put = [](TestGraph &b, int32_t dtype, const char *mode) {
-    V x = b.input(dtype, {40, 6}), at = b.input(MORTISE_I64, {500}), updates = b.input(dtype, {500, 6});
-    b.output(b.op("put", {x, at, updates}, dtype, {40, 6}, {{"axis", 0}, {"mode", mode}}));
-  };
-  TestGraph scatters, sums, puts, sorts;
-  scatter(scatters, MORTISE_F32, 500, 37), put(sums, MORTISE_BF16, "add"), put(puts, MORTISE_F32, "add");
-  sorted(sorts, MORTISE_F32, 4, 100);
-  for (TestGraph *refused : {&scatters, &sums}) {
-    EXPECT_TRUE(supportsSimt(*refused->view().nodes[0], right).yes);
-    EXPECT_EQ(supportsSimt(*refused->view().nodes[0], wrong).reason, MORTISE_REASON_HARDWARE);
-  }
-  const auto kernels = [](TestGraph &b, const SimtTarget &target) {
-    const MortiseGraph &graph = b.view();
-    const auto compiler = SimtCompiler::create(target);
-    const auto compiled = (*compiler)->compile(graph, fuse({&graph, {}, {}, {}}, simtFuseTarget(target))->groups);
-    return compiled ? (*compiled)[0]->launches.size() : 0;
-  };
-  EXPECT_GT(kernels(puts, right), 1u);
-  EXPECT_EQ(kernels(puts, wrong), 1u);
-  EXPECT_EQ(kernels(sorts, wrong), kernels(sorts, right));
-}
-
 // They are compiled for each shape then.
-TEST(Spirv, WindowsOverSymbolsAreRefusedWhereADriverGetsThemWrong) {
+TEST(Spirv, WidePositionsAreRefusedWhereADriverGetsThemWrong) {
   VulkanFeatures wrong = allFeatures();
-  wrong.wideWindows = false;
+  wrong.widePositions = false;
   const auto convolution = [](TestGraph &b, const Dim &size) {
     const Dim to = floorDiv(size - 1, Dim(2)) + 1;
     V x = b.symbolicInput(MORTISE_F32, {1, 8, size, size}), w = b.input(MORTISE_F32, {8, 8, 3, 3});
@@ -272,10 +285,19 @@ TEST(Spirv, WindowsOverSymbolsAreRefusedWhereADriverGetsThemWrong) {
     V x = b.symbolicInput(MORTISE_F32, {rows, 64}), w = b.input(MORTISE_F32, {64, 64});
     b.output(b.symbolicOp("linear", {x, w}, MORTISE_F32, {rows, 64}));
   };
-  EXPECT_EQ(refusalOf(symbolic, allFeatures()), "");
-  EXPECT_NE(refusalOf(symbolic, wrong).find("windows"), std::string::npos);
-  EXPECT_EQ(refusalOf(fixed, wrong), "");
-  EXPECT_EQ(refusalOf(product, wrong), "");
+  const auto scatters = [](TestGraph &b, const Dim &rows) {
+    V x = b.symbolicInput(MORTISE_F32, {rows, 6}), at = b.symbolicInput(MORTISE_I64, {rows, 6});
+    V updates = b.symbolicInput(MORTISE_F32, {rows, 6});
+    b.output(b.symbolicOp("scatter_along", {x, at, updates}, MORTISE_F32, {rows, 6}, {{"axis", 0}, {"mode", "set"}}));
+  };
+  const auto symbolicScatter = [&](TestGraph &b) { scatters(b, b.symbol("n", 1)); };
+  const auto fixedScatter = [&](TestGraph &b) { scatters(b, 500); };
+  for (const auto &make : std::initializer_list<std::function<void(TestGraph &)>>{symbolic, symbolicScatter}) {
+    EXPECT_EQ(refusalOf(make, allFeatures()), "");
+    EXPECT_NE(refusalOf(make, wrong).find("compile for each shape"), std::string::npos);
+  }
+  for (const auto &make : std::initializer_list<std::function<void(TestGraph &)>>{fixed, fixedScatter, product})
+    EXPECT_EQ(refusalOf(make, wrong), "");
 }
 
 // Of a driver that is known for them; only results that are rounded to 16 bits may be so exact.

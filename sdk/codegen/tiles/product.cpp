@@ -5,8 +5,7 @@
 // other kernel, so that what stands before and behind a product needs no memory.
 //
 // Factors of f16 and bf16 are multiplied as matrices where the machine does that. Then the results of a thread are
-// those that SimtMachine::multiply gives it: thread number 4 g + t of a subgroup has rows g and g + 8 of a 16 x 8
-// matrix, and there columns 2 t and 2 t + 1.
+// those that SimtMachine::multiply gives it (MatrixLayout).
 #include "emit/simt.hpp"
 
 #include <mlir/Interfaces/LoopLikeInterface.h>
@@ -33,12 +32,13 @@ struct SimtKernel::Edge {
   ExprId factor = 0;
   bool alongSum = false;  // neighbouring threads read neighbouring terms, else neighbouring rows or columns
   unsigned perThread = 1; // results of a thread along the edge
-  unsigned apart = side;  // from one of them to the next; 0: pairs, each `matrixColumns` behind the one before
-  int32_t matrices = 0;   // ProductTile
+  bool areRows = false;
+  int32_t matrices = 0;      // ProductTile
+  MatrixLayout::Edge layout; // likewise
   unsigned depth = 0;
   Value first; // position of the tile
   Value mine;  // the thread's first result along the edge: i32
-  Value line;  // of matrices: the place in the array of the first row that the thread names to readMatrices, i32
+  Value line;  // of matrices: the place in the array of what the thread names first, i32
   // The factors: one term after another. Of matrices: all terms of one row or column, and then those of the next. Each
   // has a few elements more, so that threads side by side meet other banks.
   Value array;
@@ -46,12 +46,15 @@ struct SimtKernel::Edge {
 
   Value offsetOf(Code &c, Value number) const { // of a result of this thread: i32
     const auto constant = [&](int64_t value) { return c.integer(number.getType(), value); };
-    if (apart)
-      return c.addI(mine, c.mulI(number, constant(apart)));
-    Value pair = arith::ShRUIOp::create(c.b, c.loc, number, constant(1));
-    return c.addI(c.addI(mine, c.andI(number, constant(1))), c.mulI(pair, constant(ProductTile::matrixColumns)));
+    const unsigned results = layout.results; // a power of 2
+    if (results * layout.apart == layout.lines)
+      return c.addI(mine, c.mulI(number, constant(layout.apart)));
+    Value matrix = arith::ShRUIOp::create(c.b, c.loc, number, constant(llvm::Log2_32(results)));
+    Value inside = c.mulI(c.andI(number, constant(results - 1)), constant(layout.apart));
+    return c.addI(c.addI(mine, inside), c.mulI(matrix, constant(layout.lines)));
   }
   unsigned count() const { return matrices ? axis.step * stride() : (axis.step + 1) * depth; }
+  size_t matrixCount() const { return perThread / layout.results; }
   unsigned stride() const { return depth + 8; } // of matrices: lines that are read at once have other banks
   Value placeOf(Code &c, Value along, Value term) const {
     const auto constant = [&](int64_t value) { return c.integer(along.getType(), value); };
@@ -144,38 +147,71 @@ Emitter::Carried SimtKernel::addTerms(const Edge &rows, const Edge &columns, uns
   });
 }
 
-// Factors of the rows or columns from this one on, and of the terms from `term` on: of 16 rows and 16 terms, or of 8
-// columns and 32 terms.
-SmallVector<Value> SimtKernel::matricesAt(const Edge &edge, unsigned number, unsigned term) {
-  Value place = c.addI(edge.line, c.integer(b.getI32Type(), int64_t(number) * edge.stride() + term));
-  return machine.readMatrices(c, placeIn(c, edge.array, edge.type, place), /*transposed=*/false);
+// Factors of the matrix with this number along the edge, and of the terms from `term` on.
+SmallVector<Value> SimtKernel::matrixAt(const Edge &edge, unsigned number, unsigned term) {
+  const int64_t line = int64_t(number) * edge.layout.lines;
+  Value place = c.addI(edge.line, c.integer(b.getI32Type(), line * edge.stride() + term));
+  Value first = placeIn(c, edge.array, edge.type, place);
+  return machine.readFactors(c, {first, edge.areRows, edge.matrices, edge.stride()});
 }
 
-// The products of the terms in the block's memory are added to the sums by an instruction that rounds to nearest: that
-// of matrices does not, and its errors would add up along the terms.
+// Sums are those of each matrix, row by row of matrices. The products of the terms in the block's memory are added to
+// them by an instruction that rounds to nearest: that of matrices does not, and its errors would add up along the
+// terms.
 Emitter::Carried SimtKernel::addMatrices(const Edge &rows, const Edge &columns, unsigned terms, ValueRange sums) {
-  const unsigned steps = terms / ProductTile::matrixTerms, tall = rows.perThread / 2, wide = columns.perThread / 2;
-  SmallVector<Carried> left;
-  for (unsigned i = 0; i < tall * steps; ++i)
-    left.push_back(matricesAt(rows, i / steps * ProductTile::matrixRows, i % steps * ProductTile::matrixTerms));
+  const MatrixLayout &layout = simt.tile->layout;
+  const unsigned steps = terms / layout.terms;
+  const size_t tall = rows.matrixCount(), wide = columns.matrixCount(), size = sums.size() / (tall * wide);
+  // Of each matrix along the edge and each step; what is read at once may be for several steps.
+  const auto factors = [&](const Edge &edge, unsigned matrix) {
+    SmallVector<Carried> all;
+    for (unsigned step = 0; step < steps; step += edge.layout.products) {
+      const Carried read = matrixAt(edge, matrix, step * layout.terms);
+      const size_t part = read.size() / edge.layout.products;
+      for (unsigned i = 0; i < edge.layout.products; ++i)
+        all.emplace_back(ArrayRef(read).slice(i * part, part));
+    }
+    return all;
+  };
+  SmallVector<SmallVector<Carried>> left;
+  for (unsigned i = 0; i < tall; ++i)
+    left.push_back(factors(rows, i));
   Carried next(sums.begin(), sums.end());
   for (unsigned j = 0; j < wide; ++j) {
-    SmallVector<Carried> made(tall, Carried(4, c.constant(b.getF32Type(), 0)));
-    SmallVector<Value> right; // of two steps
-    for (unsigned step = 0; step < steps; ++step) {
-      if (step % 2 == 0)
-        right = matricesAt(columns, j * ProductTile::matrixColumns, step * ProductTile::matrixTerms);
+    const SmallVector<Carried> right = factors(columns, j);
+    SmallVector<Carried> made(tall, machine.zeroSums(c, layout));
+    for (unsigned step = 0; step < steps; ++step)
       for (unsigned i = 0; i < tall; ++i) // one does not wait for the one before
-        made[i] = machine.multiply(c, rows.matrices, left[size_t(i) * steps + step],
-                                   ArrayRef(right).slice(size_t(step % 2) * 2, 2), made[i]);
+        made[i] = machine.multiply(c, rows.matrices, left[i][step], right[step], made[i]);
+    for (unsigned i = 0; i < tall; ++i) {
+      const auto mine = MutableArrayRef(next).slice((i * wide + j) * size, size);
+      llvm::copy(machine.addSums(c, mine, made[i]), mine.begin());
     }
-    for (unsigned i = 0; i < tall; ++i)
-      for (unsigned k = 0; k < 4; ++k) {
-        Value &sum = next[size_t(2 * i + k / 2) * columns.perThread + 2 * j + k % 2];
-        sum = c.add(sum, made[i][k]);
-      }
   }
   return next;
+}
+
+// What addMatrices has summed up, as the thread's results, row by row.
+Emitter::Carried SimtKernel::numbersOf(const Edge &rows, const Edge &columns, ArrayRef<Value> sums) {
+  const MatrixLayout &layout = simt.tile->layout;
+  const unsigned height = layout.rows.results, width = layout.columns.results;
+  const size_t tall = rows.matrixCount(), wide = columns.matrixCount(), size = sums.size() / (tall * wide);
+  Value memory;
+  if (layout.isOpaque) {
+    Type f32 = b.getF32Type(), i32 = b.getI32Type();
+    const unsigned numbers = layout.rows.lines * layout.columns.lines, threads = machine.subgroup();
+    Value array = shared(f32, size_t(numbers) * (side * side / threads));
+    Value subgroup = arith::ShRUIOp::create(b, c.loc, member, c.integer(i32, llvm::Log2_32(threads)));
+    memory = placeIn(c, array, f32, c.mulI(subgroup, c.integer(i32, numbers)));
+  }
+  Carried all(size_t(rows.perThread) * columns.perThread);
+  for (size_t i = 0; i < tall; ++i)
+    for (size_t j = 0; j < wide; ++j) {
+      const Carried mine = machine.numbersOf(c, sums.slice((i * wide + j) * size, size), memory);
+      for (size_t k = 0; k < mine.size(); ++k)
+        all[(height * i + k / width) * columns.perThread + width * j + k % width] = mine[k];
+    }
+  return all;
 }
 
 // What a result needs is one piece of code for all of them: registers have no numbers, so that each step of the loops
@@ -244,6 +280,8 @@ void SimtKernel::product(Value unit) {
   const Reduction &sum = plan.reductions[0];
   const Value zero = initial(sum, false)[0];
   rows.perThread = tile.rowsPerThread(), columns.perThread = tile.columnsPerThread();
+  rows.layout = tile.layout.rows, columns.layout = tile.layout.columns;
+  rows.areRows = true;
   for (Edge *edge : {&rows, &columns}) {
     edge->matrices = tile.matrices, edge->depth = tile.depth;
     edge->type = tile.matrices ? b.getI16Type() : zero.getType();
@@ -253,24 +291,30 @@ void SimtKernel::product(Value unit) {
     Value moved = arith::ShRUIOp::create(b, c.loc, number, c.integer(i32, llvm::Log2_32(from)));
     return c.andI(moved, c.integer(i32, count - 1));
   };
+  // Subgroups form a grid over the tile, and what each has of it threads share out like a matrix.
+  const unsigned threads = side * side / (tile.gridRows * tile.gridColumns);
+  const auto enterPart = [&](Edge &edge, unsigned before, unsigned parts) {
+    const MatrixLayout::Edge &layout = edge.layout;
+    edge.mine = c.mulI(bits(member, layout.every, layout.sets()), c.integer(i32, layout.setStart()));
+    if (!tile.matrices)
+      return;
+    Value start = c.mulI(bits(member, threads * before, parts), c.integer(i32, edge.axis.step / parts));
+    edge.mine = c.addI(start, edge.mine);
+    Value line = start, term = c.integer(i32, 0);
+    if (!tile.layout.isOpaque) {
+      line = c.addI(start, bits(member, 1, layout.lines));
+      term = c.mulI(bits(member, layout.lines, threads / layout.lines), c.integer(i32, layout.piece));
+    }
+    edge.line = edge.placeOf(c, line, term);
+  };
+  enterPart(columns, 1, tile.gridColumns), enterPart(rows, tile.gridColumns, tile.gridRows);
+  Carried start(size_t(rows.perThread) * columns.perThread, zero);
   if (tile.matrices) {
-    const unsigned threads = side * side / ProductTile::subgroups;
-    Value group = bits(member, 4, threads / 4), pair = c.mulI(bits(member, 1, 4), c.integer(i32, 2));
-    const auto enterPart = [&](Edge &edge, Value number, unsigned parts, unsigned lines) {
-      Value start = c.mulI(number, c.integer(i32, edge.axis.step / parts));
-      Value term = c.mulI(bits(member, lines, threads / lines), c.integer(i32, 8));
-      edge.line = edge.placeOf(c, c.addI(start, bits(member, 1, lines)), term);
-      edge.mine = c.addI(start, &edge == &rows ? group : pair);
-    };
-    enterPart(columns, bits(member, threads, tile.gridColumns()), tile.gridColumns(), ProductTile::matrixColumns);
-    enterPart(rows, bits(member, threads * tile.gridColumns(), tile.gridRows()), tile.gridRows(),
-              ProductTile::matrixRows);
-    rows.apart = ProductTile::matrixRows / 2, columns.apart = 0;
-  } else {
-    columns.mine = bits(member, 1, side), rows.mine = bits(member, side, side);
+    start.clear();
+    for (size_t i = 0; i < rows.matrixCount() * columns.matrixCount(); ++i)
+      llvm::append_range(start, machine.zeroSums(c, tile.layout));
   }
-  const Carried start(size_t(rows.perThread) * columns.perThread, zero);
-  const Carried sums = loop(c.i64(0), extent(terms.extent), tile.depth, start, 0, [&](Value from, ValueRange before) {
+  Carried sums = loop(c.i64(0), extent(terms.extent), tile.depth, start, 0, [&](Value from, ValueRange before) {
     Value first = c.resizeInt(from, typeOf(terms), false);
     // All reads before the first write, so that they wait for memory together.
     const auto ofRows = share(rows, terms, first), ofColumns = share(columns, terms, first);
@@ -287,6 +331,8 @@ void SimtKernel::product(Value unit) {
   constexpr size_t fewSums = 16;
   if (tile.matrices && sums.size() <= fewSums)
     moveLoopInvariantCode(cast<LoopLikeOpInterface>(sums[0].getDefiningOp()));
+  if (tile.matrices)
+    sums = numbersOf(rows, columns, sums);
   currentPass = plan.passes - 1;
   storeTile(rows, columns, sums);
 }

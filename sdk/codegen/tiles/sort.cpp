@@ -180,8 +180,8 @@ void SimtKernel::sortChunks(Value block) {
     Value slot, row, place, isInside;
   };
   SmallVector<Element> mine;
-  Value chunksOfRow = extent(ceilDiv(plan.rowLength, Dim(schedule.chunk)));
-  Value units = c.mulI(chunksOfRow, extent(plan.sortedRows())), last = c.subI(rowLength(), c.i64(1));
+  const Dim chunksOfRow = ceilDiv(plan.rowLength, Dim(schedule.chunk)), allChunks = chunksOfRow * plan.sortedRows();
+  Value units = extent(allChunks), last = c.subI(rowLength(), c.i64(1));
   Value firstUnit = c.mulI(c.resizeInt(block, i64, false), c.i64(schedule.chunks));
   for (unsigned i = 0; i < schedule.elements(); i += threads) {
     Value slot = c.addI(machine.thread(c), c.integer(i32, i));
@@ -189,7 +189,7 @@ void SimtKernel::sortChunks(Value block) {
     Value place = c.andI(slot, c.integer(i32, schedule.chunk - 1));
     Value unit = c.addI(firstUnit, c.resizeInt(chunk, i64, false)), isInside = c.compareI(I::ult, unit, units);
     unit = c.two<arith::MinUIOp>(unit, c.subI(units, c.i64(1)));
-    Value row = c.two<arith::DivUIOp>(unit, chunksOfRow), number = c.two<arith::RemUIOp>(unit, chunksOfRow);
+    const auto [row, number] = divide(unit, chunksOfRow, allChunks);
     Value position = c.addI(c.mulI(number, c.i64(schedule.chunk)), c.resizeInt(place, i64, false));
     isInside = c.andI(isInside, c.compareI(I::sle, position, last));
     mine.push_back({slot, row, position, isInside});
@@ -222,12 +222,12 @@ void SimtKernel::sortChunks(Value block) {
 void SimtKernel::mergeRuns(Value item) {
   const SortSchedule &schedule = *simt.sort;
   const int64_t length = schedule.run(merges);
-  Value run = c.i64(length), kept = c.two<arith::MinSIOp>(run, extent(plan.sortedCount()));
-  Value runs = extent(ceilDiv(plan.rowLength, Dim(length))), rows = extent(plan.sortedRows());
-  Value all = c.mulI(rows, rowLength());
-  onlyIf(c.compareI(I::ult, item, c.mulI(c.mulI(rows, runs), kept)), [&] {
-    Value place = c.two<arith::RemUIOp>(item, kept), number = c.two<arith::DivUIOp>(item, kept);
-    Value row = c.two<arith::DivUIOp>(number, runs), mine = c.two<arith::RemUIOp>(number, runs);
+  const Dim keptOfRun = min(Dim(length), plan.sortedCount()), runs = ceilDiv(plan.rowLength, Dim(length));
+  const Dim allRuns = plan.sortedRows() * runs;
+  Value run = c.i64(length), kept = extent(keptOfRun), all = c.mulI(extent(plan.sortedRows()), rowLength());
+  onlyIf(c.compareI(I::ult, item, extent(allRuns * keptOfRun)), [&] {
+    const auto [number, place] = divide(item, keptOfRun, allRuns * keptOfRun);
+    const auto [row, mine] = divide(number, runs, allRuns);
     Value rowStart = c.mulI(row, rowLength());
     const auto from = runsIn(c, scratch, all, schedule.words, c.i64(merges % 2)),
                to = runsIn(c, scratch, all, schedule.words, c.i64((merges + 1) % 2));
@@ -272,10 +272,10 @@ SimtKernel::Words SimtKernel::sortedArrays() {
 }
 
 void SimtKernel::writeSorted(Value item) {
-  Value taken = extent(plan.sortedCount()), rows = extent(plan.sortedRows());
+  const Dim results = plan.sortedRows() * plan.sortedCount();
   const Words from = sortedArrays();
-  onlyIf(c.compareI(I::ult, item, c.mulI(rows, taken)), [&] {
-    Value row = c.two<arith::DivUIOp>(item, taken), place = c.two<arith::RemUIOp>(item, taken);
+  onlyIf(c.compareI(I::ult, item, extent(results)), [&] {
+    const auto [row, place] = divide(item, plan.sortedCount(), results);
     writeElement(row, place, loadAll(c, from, c.addI(c.mulI(row, rowLength()), place)));
   });
 }
@@ -285,15 +285,16 @@ void SimtKernel::writeSorted(Value item) {
 // An item is an element of the result.
 void SimtKernel::copyOperand(Value item) {
   const Expr &update = plan.dag.exprs[plan.dag.roots[0]], &operand = plan.dag.exprs[update.operands[0]];
+  const Dim all = elementCount(update.dims);
   const auto copy = [&] {
     scopes.back().next = nullptr;
     scopes.push_back({scopes.back().loops});
     Value rest = item;
     for (size_t i = plan.scatterCopyLoops.size(); i-- > 0;) {
       const Loop &loop = plan.scatterCopyLoops[i];
-      Value size = positive(loop.extent);
-      setCounter(loop, i > 0 ? c.two<arith::RemUIOp>(rest, size) : rest);
-      rest = c.two<arith::DivUIOp>(rest, size);
+      const auto [quotient, place] = divide(rest, loop.extent, all);
+      setCounter(loop, i > 0 ? place : rest);
+      rest = quotient;
       scopes.back().loops |= loop.members;
     }
     Value element = value(update.operands[0], plan.scatterCopyAt, 0);
@@ -301,7 +302,7 @@ void SimtKernel::copyOperand(Value item) {
                           pointer(outputs[0], c.memoryType(update.dtype), item), dtypeBits(update.dtype) / 8);
     scopes.pop_back();
   };
-  Value isInside = c.compareI(I::ult, item, extent(elementCount(update.dims)));
+  Value isInside = c.compareI(I::ult, item, extent(all));
   if (operand.op == Op::Input)
     isInside =
         c.andI(isInside, LLVM::ICmpOp::create(b, c.loc, LLVM::ICmpPredicate::ne, inputs[operand.slot], outputs[0]));
@@ -320,11 +321,12 @@ void SimtKernel::applyUpdates(Value item) {
   const Expr &root = plan.dag.exprs[plan.dag.roots[0]];
   const Type type = c.memoryType(root.dtype);
   const unsigned alignment = dtypeBits(root.dtype) / 8;
-  Value columns = extent(plan.rows()), all = rowLength();
+  const Dim items = plan.rows() * plan.rowLength;
+  Value all = rowLength();
   const Words from = sortedArrays();
   const auto keyAt = [&](Value number) { return keyIn(loadAll(c, from, number)); };
-  onlyIf(c.compareI(I::ult, item, c.mulI(columns, all)), [&] {
-    Value first = c.two<arith::DivUIOp>(item, columns), column = c.two<arith::RemUIOp>(item, columns);
+  onlyIf(c.compareI(I::ult, item, extent(items)), [&] {
+    const auto [first, column] = divide(item, plan.rows(), items);
     Value before = c.two<arith::MaxSIOp>(c.subI(first, c.i64(1)), c.i64(0)), key = keyAt(first);
     Value isFirst = c.orI(c.compareI(I::eq, first, c.i64(0)), c.compareI(I::ne, keyAt(before), key));
     Value dropped = c.i64(simt.sort->words > 1 ? -1 : INT64_C(0xffffffff));

@@ -37,7 +37,7 @@ Result<SimtCode> EmulatingBackend::compile(std::span<const ScheduledPlan> plans,
   Result<SimtCode> code = real->compile(plans, entry, alignment);
   if (!code)
     return code;
-  const test::EmulatedMachine machine(target.subgroup, test::calleeOfTable);
+  const test::EmulatedMachine machine(target, test::calleeOfTable);
   mlir::OwningOpRef<mlir::ModuleOp> module = lowering.module();
   Instructions instructions = here->instructions();
   instructions.narrowIntegers = true;

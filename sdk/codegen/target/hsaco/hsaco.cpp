@@ -19,10 +19,49 @@ using namespace mlir;
 
 namespace {
 
+// Instructions that multiply matrices: AMD's ISA documents of CDNA 3, CDNA 4, RDNA 3 and RDNA 4 have their layouts.
+struct MatrixUnit {
+  const MatrixLayout *layout;
+  const char *half, *brain;  // intrinsics for f16 and bf16
+  bool hasBrainType = false; // the second one takes bf16, and not its bits
+  unsigned modifiers = 0;    // arguments behind the matrices, all 0
+};
+constexpr MatrixLayout::Edge columns(unsigned piece) {
+  return {.lines = 16, .piece = piece, .results = 1, .apart = 16, .every = 1};
+}
+constexpr MatrixLayout mfma16{{.lines = 16, .piece = 4, .results = 4, .apart = 1, .every = 16}, columns(4), 16};
+constexpr MatrixLayout mfma32{{.lines = 16, .piece = 8, .results = 4, .apart = 1, .every = 16}, columns(8), 32};
+// Both halves of a wave have all factors, and the odd rows lie in the second one.
+constexpr MatrixLayout wmma11{{.lines = 16, .piece = 0, .results = 8, .apart = 2, .every = 16}, columns(0), 16};
+constexpr MatrixLayout wmma12{{.lines = 16, .piece = 8, .results = 8, .apart = 1, .every = 16}, columns(8), 16};
+constexpr MatrixUnit cdna3{&mfma16, "llvm.amdgcn.mfma.f32.16x16x16f16", "llvm.amdgcn.mfma.f32.16x16x16bf16.1k", false,
+                           3};
+constexpr MatrixUnit cdna4{&mfma32, "llvm.amdgcn.mfma.f32.16x16x32.f16", "llvm.amdgcn.mfma.f32.16x16x32.bf16", true, 3};
+constexpr MatrixUnit rdna3{&wmma11, "llvm.amdgcn.wmma.f32.16x16x16.f16", "llvm.amdgcn.wmma.f32.16x16x16.bf16"};
+constexpr MatrixUnit rdna4{&wmma12, "llvm.amdgcn.wmma.f32.16x16x16.f16", "llvm.amdgcn.wmma.f32.16x16x16.bf16"};
+
+// What kernels have been linked and checked for (figure rocm-assemble): CDNA 2 to 4, RDNA 3 and 4. CDNA 2 has matrices
+// that take subnormal factors for 0 (ROCm's documentation of MIOpen, "MI200 MFMA behavior specifics"), which those of
+// f16 must not be.
+struct Chip {
+  std::string_view name;
+  unsigned wave;
+  const MatrixUnit *matrices;
+};
+constexpr Chip chips[] = {{"gfx90a", 64, nullptr},
+                          {"gfx942", 64, &cdna3},
+                          {"gfx950", 64, &cdna4},
+                          {"gfx1100", 32, &rdna3},
+                          {"gfx1201", 32, &rdna4}};
+const Chip *findChip(std::string_view name) {
+  const auto *chip = std::ranges::find(chips, name, &Chip::name);
+  return chip == std::end(chips) ? nullptr : chip;
+}
+
 // Through LLVM's intrinsics for AMDGPU (llvm/docs/AMDGPUUsage.rst).
 class AmdMachine final : public SimtMachine {
 public:
-  explicit AmdMachine(unsigned wave, bool hasRowMasks) : wave(wave), hasRowMasks(hasRowMasks) {}
+  explicit AmdMachine(const Chip &chip) : chip(chip) {}
 
   void makeKernel(LLVM::LLVMFuncOp function, unsigned threads, unsigned /*resident*/,
                   unsigned /*cluster*/) const override {
@@ -55,9 +94,21 @@ public:
     return call(c, "llvm.amdgcn.ds.bpermute", c.b.getI32Type(), {c.mulI(other, number(c, 4)), bits});
   }
   unsigned sharedSpace() const override { return 3; }
-  unsigned subgroup() const override { return wave; }
+  unsigned subgroup() const override { return chip.wave; }
+  SmallVector<Value> readFactors(Code &c, const Factors &factors) const override {
+    const int64_t count = factorsPerThread();
+    Type type = VectorType::get({count}, c.b.getI16Type());
+    const auto alignment = static_cast<unsigned>(std::min<int64_t>(2 * count, 16));
+    return {LLVM::LoadOp::create(c.b, c.loc, type, factors.first, alignment)};
+  }
+  SmallVector<Value> multiply(Code &c, int32_t dtype, ArrayRef<Value> lhs, ArrayRef<Value> rhs,
+                              ArrayRef<Value> sums) const override;
 
 private:
+  int64_t factorsPerThread() const {
+    const MatrixLayout &layout = *chip.matrices->layout;
+    return layout.rows.piece ? layout.rows.piece : layout.terms;
+  }
   // Data-parallel primitives: a move that reads another thread's register. 0 where none does it.
   unsigned dppControl(unsigned mask) const {
     switch (mask) {
@@ -66,9 +117,9 @@ private:
     case 2:
       return 0x4e; // quad_perm:[2,3,0,1]
     case 8:
-      return 0x128; // row_ror:8, in a row of 16
-    default:
-      return hasRowMasks && mask < 16 ? 0x160 + mask : 0; // row_xmask
+      return 0x128;                                           // row_ror:8, in a row of 16
+    default:                                                  // gfx10 and newer
+      return chip.wave == 32 && mask < 16 ? 0x160 + mask : 0; // row_xmask
     }
   }
   static Value number(Code &c, int64_t value) { return c.integer(c.b.getI32Type(), value); }
@@ -76,14 +127,37 @@ private:
     return LLVM::CallIntrinsicOp::create(c.b, c.loc, type, c.b.getStringAttr(name), arguments).getResults();
   }
 
-  const unsigned wave;
-  const bool hasRowMasks; // gfx10 and newer
+  const Chip &chip;
 };
+
+SmallVector<Value> AmdMachine::multiply(Code &c, int32_t dtype, ArrayRef<Value> lhs, ArrayRef<Value> rhs,
+                                        ArrayRef<Value> sums) const {
+  const MatrixUnit &unit = *chip.matrices;
+  const bool isHalf = dtype == MORTISE_F16;
+  Type f32 = c.b.getF32Type(), i32 = c.b.getI32Type();
+  Type factor = isHalf ? Type(c.b.getF16Type()) : unit.hasBrainType ? Type(c.b.getBF16Type()) : c.b.getI16Type();
+  const auto count = static_cast<int64_t>(sums.size());
+  VectorType type = VectorType::get({count}, f32);
+  Value all = LLVM::PoisonOp::create(c.b, c.loc, type);
+  for (int64_t i = 0; i < count; ++i)
+    all = LLVM::InsertElementOp::create(c.b, c.loc, all, sums[i], c.integer(i32, i));
+  SmallVector<Value> operands;
+  for (Value words : {lhs[0], rhs[0]})
+    operands.push_back(
+        LLVM::BitcastOp::create(c.b, c.loc, VectorType::get({factorsPerThread()}, factor), words).getResult());
+  operands.push_back(all);
+  operands.append(unit.modifiers, number(c, 0));
+  Value made = call(c, isHalf ? unit.half : unit.brain, type, operands);
+  SmallVector<Value> results;
+  for (int64_t i = 0; i < count; ++i)
+    results.push_back(LLVM::ExtractElementOp::create(c.b, c.loc, made, c.integer(i32, i)));
+  return results;
+}
 
 class HsacoBackend final : public SimtBackend {
 public:
   HsacoBackend(const SimtTarget &target, std::unique_ptr<llvm::TargetMachine> machine)
-      : target(target), machine(std::move(machine)), instructions(target.subgroup, target.subgroup == 32) {}
+      : target(target), machine(std::move(machine)), instructions(*findChip(target.chip)) {}
   static Result<std::unique_ptr<SimtBackend>> create(const SimtTarget &target);
   Result<SimtCode> compile(std::span<const ScheduledPlan> plans, const std::string &entry, unsigned alignment) override;
 
@@ -168,20 +242,13 @@ Result<SimtCode> HsacoBackend::compile(std::span<const ScheduledPlan> plans, con
   return result;
 }
 
-// What kernels have been linked and checked for (figure rocm-assemble): CDNA 2 to 4, RDNA 3 and 4.
-struct Chip {
-  std::string_view name;
-  unsigned wave;
-};
-constexpr Chip chips[] = {{"gfx90a", 64}, {"gfx942", 64}, {"gfx950", 64}, {"gfx1100", 32}, {"gfx1201", 32}};
-
 } // namespace
 
 Result<SimtTarget> SimtTarget::rocm(std::string_view architecture, unsigned compileThreads) {
   // Drivers name what is switched on, too: gfx90a:sramecc+:xnack-. Code that says nothing of it runs with either.
   const std::string_view name = architecture.substr(0, architecture.find(':'));
-  const auto *chip = std::ranges::find(chips, name, &Chip::name);
-  if (chip == std::end(chips)) {
+  const Chip *chip = findChip(name);
+  if (!chip) {
     std::string known;
     for (const Chip &each : chips)
       known += (known.empty() ? "" : ", ") + std::string(each.name);
@@ -192,6 +259,8 @@ Result<SimtTarget> SimtTarget::rocm(std::string_view architecture, unsigned comp
   target.triple = "amdgcn-amd-amdhsa";
   target.chip = chip->name;
   target.subgroup = chip->wave;
+  if (chip->matrices)
+    target.matrices = *chip->matrices->layout;
   target.compileThreads = compileThreads;
   target.sharedBytes = 64 << 10;
   return target;

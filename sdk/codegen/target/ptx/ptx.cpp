@@ -95,6 +95,9 @@ public:
     return four(c, isHalf ? "llvm.nvvm.mma.m16n8k16.row.col.f32.f32" : "llvm.nvvm.mma.m16n8k16.row.col.bf16",
                 c.b.getF32Type(), operands);
   }
+  SmallVector<Value> readFactors(Code &c, const Factors &factors) const override {
+    return readMatrices(c, factors.first, /*transposed=*/false);
+  }
   SmallVector<Value> readMatrices(Code &c, Value row, bool transposed) const override {
     return four(c,
                 transposed ? "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16"
@@ -230,7 +233,8 @@ Result<SimtTarget> SimtTarget::cuda(int major, int minor, unsigned compileThread
   for (const auto &[least, chip, version, sharedBytes] : chips)
     if (capability >= least)
       target.chip = chip, target.features = version, target.sharedBytes = sharedBytes;
-  target.matrices = capability >= 80; // mma.sync for bf16
+  if (capability >= 80) // for bf16
+    target.matrices = mmaLayout;
   if (capability >= 90)
     target.cluster = 8; // that every such GPU has
   if (target.chip.empty())

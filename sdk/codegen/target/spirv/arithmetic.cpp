@@ -297,7 +297,12 @@ bool Translation::arithmetic(Operation &op) {
         });
       })
       .Case([&](arith::MaxSIOp) { choose([&](Value x, Value y) { return compareIntegers(I::sgt, x, y); }); })
-      .Case([&](arith::MinSIOp) { choose([&](Value x, Value y) { return compareIntegers(I::slt, x, y); }); })
+      .Case([&](arith::MinSIOp) {
+        map([&](auto x) {
+          return x[0].getType().isInteger(32) ? two<spirv::GLSMinOp>(x[0], x[1])
+                                              : select(compareIntegers(I::slt, x[0], x[1]), x[0], x[1]);
+        });
+      })
       .Case([&](arith::MaxUIOp) { choose([&](Value x, Value y) { return compareIntegers(I::ugt, x, y); }); })
       .Case([&](arith::MinUIOp) { choose([&](Value x, Value y) { return compareIntegers(I::ult, x, y); }); })
       .Case([&](arith::MulUIExtendedOp product) {
@@ -308,8 +313,12 @@ bool Translation::arithmetic(Operation &op) {
         }
         values[product.getLow()] = low, values[product.getHigh()] = high;
       })
-      .Case([&](arith::MaxNumFOp) { map([&](auto x) { return betterOf(x[0], x[1], P::OGT); }); })
-      .Case([&](arith::MinNumFOp) { map([&](auto x) { return betterOf(x[0], x[1], P::OLT); }); })
+      .Case([&](arith::MaxNumFOp op) {
+        map([&](auto x) { return isRough(op) ? two<spirv::GLFMaxOp>(x[0], x[1]) : betterOf(x[0], x[1], P::OGT); });
+      })
+      .Case([&](arith::MinNumFOp op) {
+        map([&](auto x) { return isRough(op) ? two<spirv::GLFMinOp>(x[0], x[1]) : betterOf(x[0], x[1], P::OLT); });
+      })
       .Case([&](arith::NegFOp negation) {
         const bool rough = isRough(negation);
         map([&](auto x) {

@@ -54,10 +54,12 @@ void Translation::offset(LLVM::GEPOp op) {
   else
     indices = values[cast<Value>(index)];
   if (address.kind != Address::Memory) {
-    if (!address.places.empty())
-      return fail("an address inside an array, moved twice");
-    for (Value each : indices)
-      address.places.push_back(cast(each, b.getI32Type()));
+    const Parts base = address.places;
+    address.places.clear();
+    for (size_t i = 0; i < std::max(base.size(), indices.size()); ++i) {
+      Value by = cast(indices[indices.size() == 1 ? 0 : i], b.getI32Type());
+      address.places.push_back(base.empty() ? by : two<spirv::IAddOp>(base[base.size() == 1 ? 0 : i], by));
+    }
     addresses[op] = address;
     return;
   }
@@ -274,6 +276,24 @@ bool Translation::memory(Operation &op) {
     return true;
   }
   return false;
+}
+
+// Lines of rhs are columns.
+void Translation::readMatrix(LLVM::CallIntrinsicOp op) {
+  auto type = cast<spirv::CooperativeMatrixType>(scalar(op.getResult(0).getType()));
+  const bool areRows = type.getUse() == spirv::CooperativeMatrixUseKHR::MatrixA;
+  Value place = pointer(addresses[op.getArgs()[0]], b.getI16Type(), 0, 1);
+  values[op.getResult(0)] = {spirv::KHRCooperativeMatrixLoadOp::create(
+      b, loc, type, place,
+      areRows ? spirv::CooperativeMatrixLayoutKHR::RowMajor : spirv::CooperativeMatrixLayoutKHR::ColumnMajor,
+      values[op.getArgs()[1]][0], spirv::MemoryAccessAttr(), IntegerAttr())};
+}
+
+void Translation::writeMatrix(LLVM::CallIntrinsicOp op) {
+  Value place = pointer(addresses[op.getArgs()[0]], b.getF32Type(), 0, 1);
+  spirv::KHRCooperativeMatrixStoreOp::create(b, loc, place, values[op.getArgs()[2]][0],
+                                             spirv::CooperativeMatrixLayoutKHR::RowMajor, values[op.getArgs()[1]][0],
+                                             spirv::MemoryAccessAttr(), IntegerAttr());
 }
 
 } // namespace mortise::codegen

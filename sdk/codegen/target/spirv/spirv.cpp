@@ -32,13 +32,61 @@ public:
   }
   unsigned sharedSpace() const override { return 3; }
   unsigned subgroup() const override { return threads; }
+  SmallVector<Value> readFactors(Code &c, const Factors &factors) const override {
+    Type type = factors.dtype == MORTISE_F16 ? Type(c.b.getF16Type()) : c.b.getBF16Type();
+    return {call(c, readMatrixIntrinsic, matrixOf(type, factors.areRows ? Use::MatrixA : Use::MatrixB),
+                 {factors.first, c.integer(c.b.getI32Type(), factors.stride)})};
+  }
+  SmallVector<Value> multiply(Code &c, int32_t /*dtype*/, ArrayRef<Value> lhs, ArrayRef<Value> rhs,
+                              ArrayRef<Value> sums) const override {
+    return {call(c, multiplyMatricesIntrinsic, sums[0].getType(), {lhs[0], rhs[0], sums[0]})};
+  }
+  SmallVector<Value> zeroSums(Code &c, const MatrixLayout &) const override {
+    return {call(c, zeroMatrixIntrinsic, matrixOf(c.b.getF32Type(), Use::MatrixAcc), {})};
+  }
+  SmallVector<Value> addSums(Code &c, ArrayRef<Value> x, ArrayRef<Value> y) const override {
+    return {call(c, addMatricesIntrinsic, x[0].getType(), {x[0], y[0]})};
+  }
+  SmallVector<Value> numbersOf(Code &c, ArrayRef<Value> sums, Value memory) const override;
 
 private:
-  const unsigned threads;
-  static Value call(Code &c, const char *name, ValueRange arguments) {
-    return LLVM::CallIntrinsicOp::create(c.b, c.loc, c.b.getI32Type(), c.b.getStringAttr(name), arguments).getResults();
+  using Use = spirv::CooperativeMatrixUseKHR;
+  static Type matrixOf(Type number, Use use) {
+    return LLVM::LLVMTargetExtType::get(number.getContext(), matrixType, {number}, {static_cast<unsigned>(use)});
   }
+  static Value call(Code &c, const char *name, Type type, ValueRange arguments) {
+    return LLVM::CallIntrinsicOp::create(c.b, c.loc, type, c.b.getStringAttr(name), arguments).getResults();
+  }
+  static Value call(Code &c, const char *name, ValueRange arguments) {
+    return call(c, name, c.b.getI32Type(), arguments);
+  }
+
+  const unsigned threads;
 };
+
+// Threads side by side read numbers side by side.
+constexpr MatrixLayout cooperativeLayout{
+    .rows = {.lines = matrixSide, .results = 8, .apart = 2, .every = matrixSide},
+    .columns = {.lines = matrixSide, .results = 1, .apart = matrixSide, .every = 1},
+    .terms = matrixSide,
+    .isOpaque = true};
+constexpr unsigned matrixThreads = 32; // of a subgroup
+
+SmallVector<Value> SpirvMachine::numbersOf(Code &c, ArrayRef<Value> sums, Value memory) const {
+  Type i32 = c.b.getI32Type(), f32 = c.b.getF32Type();
+  LLVM::CallIntrinsicOp::create(c.b, c.loc, c.b.getStringAttr(writeMatrixIntrinsic),
+                                ValueRange{memory, c.integer(i32, matrixSide), sums[0]});
+  barrier(c);
+  Value mine = c.andI(thread(c), c.integer(i32, matrixThreads - 1));
+  SmallVector<Value> numbers;
+  for (unsigned i = 0; i < cooperativeLayout.rows.results; ++i) {
+    Value place = c.addI(mine, c.integer(i32, int64_t(i) * matrixThreads)); // two rows
+    place = LLVM::GEPOp::create(c.b, c.loc, memory.getType(), f32, memory, ValueRange{place});
+    numbers.push_back(LLVM::LoadOp::create(c.b, c.loc, f32, place));
+  }
+  barrier(c); // before the next matrix
+  return numbers;
+}
 
 class SpirvApproximations final : public Approximations {
 public:
@@ -59,13 +107,17 @@ private:
   }
 };
 
-// Conditions on a sum of a position and one in a window, which may exceed 32 bits.
-bool hasWideWindows(const IndexSpace &space) {
+// Conditions on a sum of a position and one in a window, which may exceed 32 bits, and updates that are sorted by
+// places that may.
+bool needsWidePositions(const LoopPlan &plan) {
+  const IndexSpace &space = plan.space;
   for (GuardId guard = 1; guard < space.guardCount(); ++guard)
     for (const Condition &condition : space.guard(guard))
       if (!space.isNarrow(condition.index) && space.index(condition.index).terms.size() > 1)
         return true;
-  return false;
+  const auto isNarrow = [&](const Dim &count) { return space.facts.isNarrow(count * 2); };
+  return plan.isScatter() &&
+         !(isNarrow(elementCount(plan.dag.exprs[plan.dag.roots[0]].dims)) && isNarrow(plan.rows() * plan.rowLength));
 }
 
 class SpirvBackend final : public SimtBackend {
@@ -86,10 +138,10 @@ private:
 
 Result<SimtCode> SpirvBackend::compile(std::span<const ScheduledPlan> plans, const std::string &entry,
                                        unsigned alignment) {
-  if (!features.wideWindows &&
-      std::ranges::any_of(plans, [](const ScheduledPlan &each) { return hasWideWindows(each.plan->space); }))
+  if (!features.widePositions &&
+      std::ranges::any_of(plans, [](const ScheduledPlan &each) { return needsWidePositions(*each.plan); }))
     return Error{MORTISE_UNSUPPORTED,
-                 "expected windows over extents that are numbers, since this device's driver computes "
+                 "expected windows and scatters over extents that are numbers, since this device's driver computes "
                  "others wrong, found extents over symbols; compile for each shape"};
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   // Vulkan's fma need not be fused, and conversions of f16 may flush and round as they like.
@@ -99,6 +151,7 @@ Result<SimtCode> SpirvBackend::compile(std::span<const ScheduledPlan> plans, con
   available.approximations = features.exactFunctions ? &approximations : nullptr;
   available.narrowIntegers = true;
   available.subnormals = features.f32.denormals;
+  available.oneNan = features.oneNan;
   SimtCode result = emitKernels(plans, target, machine, available, entry, alignment, *module);
   if (isDumped("mlir"))
     module->dump();
@@ -145,14 +198,18 @@ Result<SimtTarget> SimtTarget::vulkan(const VulkanFeatures &features, unsigned c
   const auto add = [&](bool has, const char *name) { target.features += has ? std::string("+") + name : ""; };
   add(features.doubles, "f64"), add(features.exactQuotients, "quotients");
   add(features.flushesSubnormals, "flushes"), add(features.exactFunctions, "functions");
-  add(features.wideWindows, "windows64"), add(features.sortedUpdates, "updates");
+  add(features.widePositions, "positions64"), add(features.oneNan, "nan");
   add(features.f32.denormals, "denormals32"), add(features.f64.denormals, "denormals64");
   add(features.f32.specials, "specials32"), add(features.f64.specials, "specials64");
   add(features.f32.nearest, "nearest32"), add(features.f64.nearest, "nearest64");
   target.subgroup = features.subgroup ? features.subgroup : exchangeThreads;
+  add(features.halfMatrices, "matrices16"), add(features.brainMatrices, "matricesbf16");
+  if (features.halfMatrices && features.subgroup == matrixThreads) {
+    target.matrices = cooperativeLayout;
+    target.matrices->hasBrain = features.brainMatrices;
+  }
   target.blockThreads = std::min(features.blockThreads, mostThreads);
   target.compileThreads = compileThreads;
-  target.sortsUpdates = features.sortedUpdates;
   // Exchanges through the block's memory take two words of each thread.
   const unsigned exchanged = features.subgroup ? 0 : 2 * target.blockThreads * sizeof(uint32_t);
   target.sharedBytes = features.sharedBytes - std::min(features.sharedBytes, exchanged);

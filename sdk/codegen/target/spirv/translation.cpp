@@ -34,6 +34,13 @@ void Translation::refuse(const Twine &message) {
 }
 
 Type Translation::scalar(Type type) {
+  if (auto named = dyn_cast<LLVM::LLVMTargetExtType>(type)) {
+    const Type number = named.getTypeParams()[0];
+    use(Capability::CooperativeMatrixKHR);
+    use(number.isF16() ? Capability::Float16 : Capability::BFloat16CooperativeMatrixKHR);
+    return spirv::CooperativeMatrixType::get(scalar(number), matrixSide, matrixSide, spirv::Scope::Subgroup,
+                                             static_cast<spirv::CooperativeMatrixUseKHR>(named.getIntParams()[0]));
+  }
   type = getElementTypeOrSelf(type);
   if (type.isF64()) {
     use(Capability::Float64);
@@ -41,7 +48,9 @@ Type Translation::scalar(Type type) {
       refuse("expected a device with f64 (shaderFloat64), found none");
     return type;
   }
-  if (type.isInteger(8))
+  if (type.isBF16())
+    use(Capability::BFloat16TypeKHR);
+  else if (type.isInteger(8))
     use(Capability::Int8);
   else if (type.isInteger(16))
     use(Capability::Int16);
@@ -178,7 +187,33 @@ Result<void> Translation::add(LLVM::LLVMFuncOp kernel, ArrayRef<LLVM::GlobalOp> 
   return {};
 }
 
+// As cooperative matrices need. What threads of a block pass on to each other then says so, and barriers name what they
+// make available and visible.
+void Translation::useVulkanMemoryModel() {
+  use(Capability::VulkanMemoryModel);
+  (*module)->setAttr("memory_model", spirv::MemoryModelAttr::get(&context, spirv::MemoryModel::Vulkan));
+  const auto isShared = [](Value pointer) {
+    return cast<spirv::PointerType>(pointer.getType()).getStorageClass() == StorageClass::Workgroup;
+  };
+  constexpr auto nonPrivate = spirv::MemoryAccess::NonPrivatePointer;
+  (*module)->walk([&](Operation *op) {
+    if (auto load = dyn_cast<spirv::LoadOp>(op); load && isShared(load.getPtr()))
+      load.setMemoryAccess(nonPrivate);
+    else if (auto store = dyn_cast<spirv::StoreOp>(op); store && isShared(store.getPtr()))
+      store.setMemoryAccess(nonPrivate);
+    else if (auto read = dyn_cast<spirv::KHRCooperativeMatrixLoadOp>(op))
+      read.setMemoryOperand(nonPrivate);
+    else if (auto write = dyn_cast<spirv::KHRCooperativeMatrixStoreOp>(op))
+      write.setMemoryOperand(nonPrivate);
+    else if (auto barrier = dyn_cast<spirv::ControlBarrierOp>(op))
+      barrier.setMemorySemantics(barrier.getMemorySemantics() | spirv::MemorySemantics::MakeAvailable |
+                                 spirv::MemorySemantics::MakeVisible);
+  });
+}
+
 Result<std::string> Translation::serialise() {
+  if (capabilities.contains(Capability::CooperativeMatrixKHR))
+    useVulkanMemoryModel();
   if (capabilities.contains(Capability::Int8))
     use(Capability::StorageBuffer8BitAccess);
   if (capabilities.contains(Capability::Int16))
@@ -192,6 +227,9 @@ Result<std::string> Translation::serialise() {
   needs({Capability::StorageBuffer16BitAccess}, spirv::Extension::SPV_KHR_16bit_storage);
   needs({Capability::DenormPreserve, Capability::SignedZeroInfNanPreserve, Capability::RoundingModeRTE},
         spirv::Extension::SPV_KHR_float_controls);
+  needs({Capability::BFloat16TypeKHR}, spirv::Extension::SPV_KHR_bfloat16);
+  needs({Capability::CooperativeMatrixKHR}, spirv::Extension::SPV_KHR_cooperative_matrix);
+  needs({Capability::VulkanMemoryModel}, spirv::Extension::SPV_KHR_vulkan_memory_model);
   (*module)->setAttr(spirv::ModuleOp::getVCETripleAttrName(),
                      spirv::VerCapExtAttr::get(spirv::Version::V_1_3,
                                                SmallVector<Capability>(capabilities.begin(), capabilities.end()),
@@ -375,6 +413,8 @@ void Translation::intrinsic(LLVM::CallIntrinsicOp op) {
   const StringRef name = op.getIntrin();
   if (name == barrierIntrinsic)
     return barrier();
+  if (matrixIntrinsic(op))
+    return;
   Value result;
   if (name == threadIntrinsic) {
     result = thread();
@@ -393,6 +433,25 @@ void Translation::intrinsic(LLVM::CallIntrinsicOp op) {
     return fail("unknown intrinsic " + name);
   }
   values[op.getResult(0)] = {result};
+}
+
+bool Translation::matrixIntrinsic(LLVM::CallIntrinsicOp op) {
+  const StringRef name = op.getIntrin();
+  const auto operand = [&](unsigned i) { return values[op.getArgs()[i]][0]; };
+  if (name == readMatrixIntrinsic)
+    readMatrix(op);
+  else if (name == writeMatrixIntrinsic)
+    writeMatrix(op);
+  else if (name == zeroMatrixIntrinsic)
+    values[op.getResult(0)] = {spirv::CompositeConstructOp::create(b, loc, scalar(op.getResult(0).getType()),
+                                                                   ValueRange{real(b.getF32Type(), 0.0)})};
+  else if (name == addMatricesIntrinsic)
+    values[op.getResult(0)] = {two<spirv::FAddOp>(operand(0), operand(1))};
+  else if (name == multiplyMatricesIntrinsic)
+    values[op.getResult(0)] = {spirv::KHRCooperativeMatrixMulAddOp::create(b, loc, operand(0), operand(1), operand(2))};
+  else
+    return false;
+  return true;
 }
 
 // Only the numbers of subgroups, and of the threads in them, say who exchanges with whom.

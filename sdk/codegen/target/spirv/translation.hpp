@@ -21,9 +21,18 @@
 namespace mortise::codegen {
 
 // What the machine (spirv.cpp) emits as calls of intrinsics, and the translation knows.
-inline constexpr char threadIntrinsic[] = "mortise.thread", blockIntrinsic[] = "mortise.block",
-                      barrierIntrinsic[] = "mortise.barrier", exchangeIntrinsic[] = "mortise.exchange",
-                      exp2Intrinsic[] = "mortise.exp2", reciprocalRootIntrinsic[] = "mortise.reciprocal_root";
+inline constexpr char
+    threadIntrinsic[] = "mortise.thread",
+    blockIntrinsic[] = "mortise.block", barrierIntrinsic[] = "mortise.barrier",
+    exchangeIntrinsic[] = "mortise.exchange", exp2Intrinsic[] = "mortise.exp2",
+    reciprocalRootIntrinsic[] = "mortise.reciprocal_root",
+    // Of cooperative matrices, which the machine's matrixType stands for: of an address and the
+    // stride; of zeros; of two matrices; of lhs, rhs and sums; of an address, the stride and a matrix.
+    readMatrixIntrinsic[] = "mortise.matrix.read", zeroMatrixIntrinsic[] = "mortise.matrix.zero",
+    addMatricesIntrinsic[] = "mortise.matrix.add", multiplyMatricesIntrinsic[] = "mortise.matrix.multiply",
+    writeMatrixIntrinsic[] = "mortise.matrix.write";
+inline constexpr unsigned matrixSide = 16;
+inline constexpr char matrixType[] = "mortise.matrix"; // of the numbers' type and a CooperativeMatrixUseKHR
 
 // Of an integer type as wide as a float: the bit of the float's sign.
 inline int64_t signBit(mlir::Type bits) { return INT64_MIN >> (64 - bits.getIntOrFloatBitWidth()); }
@@ -56,6 +65,8 @@ private:
   void branch(mlir::scf::IfOp op);
   void onlyIf(Value condition, llvm::function_ref<Parts()> body, Parts &results);
   void intrinsic(mlir::LLVM::CallIntrinsicOp op);
+  void useVulkanMemoryModel();
+  bool matrixIntrinsic(mlir::LLVM::CallIntrinsicOp op);
   Value thread();
   Value exchange(Value bits, Value mask);
   Value builtin(mlir::spirv::BuiltIn which, Type type);
@@ -78,6 +89,8 @@ private:
   Value halfOfWord(Value half, bool isUpper);
   void storeAt(Value address, Value value, unsigned alignment);
   Value arrayOf(mlir::LLVM::GlobalOp global, Type element);
+  void readMatrix(mlir::LLVM::CallIntrinsicOp op);
+  void writeMatrix(mlir::LLVM::CallIntrinsicOp op);
 
   // arithmetic.cpp
   bool arithmetic(mlir::Operation &op);

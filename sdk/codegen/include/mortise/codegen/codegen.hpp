@@ -76,8 +76,7 @@ struct FuseTarget {
   unsigned lanes = 1;        // elements of a 4-byte type side by side
   unsigned threads = 1;      // that share the rows of a group
   bool contractions = false; // groups compute products, convolutions and pools, too
-  bool sorts = false;        // and sort and top_k
-  bool sortsUpdates = false; // and scatters; a put's updates are sorted by where they go, where they are many
+  bool sorts = false;        // and sort, top_k and scatters; many updates of a put are sorted by where they go
 };
 Result<FuseResult> fuse(const FuseRequest &request, const FuseTarget &target);
 Result<FuseResult> fuse(const FuseRequest &request, const Target &target);

@@ -21,12 +21,14 @@ struct VulkanFeatures {
   // Comparisons of f32 and its conversions to and from f64 take subnormal numbers for 0, though sums and products have
   // them.
   bool flushesSubnormals = false;
-  // Which elements of a window lie in a tensor is computed right from positions of 64 bits.
-  bool wideWindows = true;
-  bool sortedUpdates = true; // SimtTarget::sortsUpdates
+  // Positions of 64 bits are computed right where windows or sorted updates need them.
+  bool widePositions = true;
   // 2^x, 1 / x and x * y + z are as exact as Approximations asks for, and quotients and square roots of f64 are rounded
   // correctly, which Vulkan does not promise.
   bool exactFunctions = false;
+  // Subgroups of 32 multiply matrices of 16 x 16 f16 or bf16 as sums of f32 (VK_KHR_cooperative_matrix).
+  bool halfMatrices = false, brainMatrices = false;
+  bool oneNan = false; // every NaN that arithmetic of f32 makes is 0x7fffffff
   // Threads that exchange values by themselves, which blocks are made of without rest, so that a thread's number
   // follows from those of its subgroup and in it; 0: exchanges go through the block's memory.
   unsigned subgroup = 0;
@@ -39,6 +41,33 @@ struct VulkanFeatures {
   unsigned blockThreads = 256;
 };
 
+// How the threads of a subgroup hold the matrices of f16 or bf16 that they multiply (lhs and rhs), and their products.
+struct MatrixLayout {
+  // The rows of lhs and of products, or the columns of rhs and of products: lines.
+  struct Edge {
+    unsigned lines = 0; // of a matrix
+    // Thread t reads numbers of line t % lines, from term t / lines * piece on.
+    unsigned piece = 0;
+    unsigned products = 1; // one behind the other along the terms, that what a thread reads at once is for
+    // Thread t has numbers of so many lines of a product, each `apart` behind the one before (`lines` where it is one
+    // of each product). Threads have such sets of lines by turns: t / every % sets() is the number of the set.
+    unsigned results = 0, apart = 0, every = 0;
+    unsigned sets() const { return lines / results; }
+    unsigned setStart() const { return apart == 1 ? results : 1; } // from the first line of a set to that of the next
+    auto operator<=>(const Edge &) const = default;
+  } rows, columns;
+  unsigned terms = 0;
+  // All threads name a matrix's first number when they read it, and only the machine knows who has what. What a thread
+  // has of products is what it reads of them in the block's memory.
+  bool isOpaque = false;
+  bool hasBrain = true; // matrices of bf16, and not only of f16
+  unsigned resultsPerThread() const { return rows.results * columns.results; }
+  bool takes(int32_t dtype) const { return dtype == MORTISE_F16 || (dtype == MORTISE_BF16 && hasBrain); }
+  auto operator<=>(const MatrixLayout &) const = default;
+};
+// PTX's mma.m16n8k16, whose factors ldmatrix reads. The kernels of attention have only this one.
+inline constexpr MatrixLayout mmaLayout{{16, 8, 1, 2, 8, 4}, {8, 8, 2, 2, 1, 1}, 16};
+
 // A GPU, as far as schedules and code generators must know it.
 struct SimtTarget {
   std::string triple;           // "nvptx64-nvidia-cuda"
@@ -50,11 +79,9 @@ struct SimtTarget {
   // Threads that the whole device has in flight, as far as schedules split work until they are enough. A guess too high
   // costs little; this one is for the largest GPUs.
   unsigned deviceThreads = 132 * 2048;
-  unsigned sharedBytes = 16384; // of a block's memory, at most; every device has so many
-  bool matrices = false;        // subgroups, of 32, multiply matrices in registers
-  unsigned cluster = 1;         // blocks that run at once and read each other's memory, at most
-  // Kernels that sort updates of a tensor are right there. Otherwise there are no scatters, and puts happen in order.
-  bool sortsUpdates = true;
+  unsigned sharedBytes = 16384;         // of a block's memory, at most; every device has so many
+  std::optional<MatrixLayout> matrices; // where subgroups multiply some
+  unsigned cluster = 1;                 // blocks that run at once and read each other's memory, at most
   // A GPU of NVIDIA's by its compute capability, 7.5 or newer. What is newer than any chip that the code generator
   // knows gets the code of the newest one, which its driver accepts. Errors: MORTISE_UNSUPPORTED.
   static Result<SimtTarget> cuda(int major, int minor, unsigned compileThreads);
@@ -67,10 +94,10 @@ struct SimtTarget {
 };
 
 // What `fuse` has to know of a GPU.
-FuseTarget simtFuseTarget(const SimtTarget &target = {});
+FuseTarget simtFuseTarget();
 
-// `yes` when kernels of the GPU can compute the node; otherwise the reason for a refusal.
-Support supportsSimt(const MortiseNode &node, const SimtTarget &target);
+// `yes` when kernels of a GPU can compute the node; otherwise the reason for a refusal.
+Support supportsSimt(const MortiseNode &node);
 
 // A convolution that a plugin has made, with this attribute (an integer, 1), of tensors with channels last: x [N,
 // spatial..., C], weight [O, window..., C], result [N, spatial..., O], which may be of f32 for operands of f16 and

@@ -92,7 +92,7 @@ struct LoweringNames {
 };
 
 // The groups of a region all of which is generated.
-Result<std::vector<Group>> groupsOf(const MortiseGraph &region, const SimtTarget &target);
+Result<std::vector<Group>> groupsOf(const MortiseGraph &region);
 
 struct LaunchStep {
   uint32_t group = 0; // whose kernels are launched
@@ -215,7 +215,7 @@ public:
   Result<void> compile(const LoweringNames &names) {
     if (cancelled())
       return cancelledError();
-    Result<std::vector<Group>> groups = groupsOf(region, device.target());
+    Result<std::vector<Group>> groups = groupsOf(region);
     if (!groups)
       return groups.error();
     if (cancelled())
