@@ -205,6 +205,7 @@ private:
   Value approximateExp2(Value x, bool subnormals);
   Value approximateReciprocal(Value x);
   Value refinedReciprocal(Value x);
+  Value approximateRsqrt(Value x); // of normal x
   Value approximateExp(Value x);
   Value liftedDecay(Value x);
   Value approximateDecay(Value x);

@@ -279,6 +279,4 @@ Value Code::logistic(Value x) {
   return div(select(compare(P::OLT, x, 0.0), e, one), add(one, e));
 }
 
-Value Code::rsqrt(Value x) { return div(constant(x.getType(), 1), sqrt(x)); }
-
 } // namespace mortise::codegen

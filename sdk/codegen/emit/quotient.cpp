@@ -45,16 +45,26 @@ Value Code::div(Value x, Value y) {
   return ifAny(notI(isOrdinary), [&] { return two<arith::DivFOp>(x, y); }, copySign(quotient, mul(x, y)));
 }
 
+Value Code::approximateRsqrt(Value x) {
+  return eachLane(x, [&](ArrayRef<Value> each) { return instructions.approximations->reciprocalRoot(*this, each[0]); });
+}
+
 // Tried for all f32 of two binades, which stand for the others, with each r within 2 ULP.
 Value Code::sqrt(Value x) {
   if (!hasFlushingFma(x))
     return one<math::SqrtOp>(x);
-  Value r =
-      eachLane(x, [&](ArrayRef<Value> each) { return instructions.approximations->reciprocalRoot(*this, each[0]); });
+  Value r = approximateRsqrt(x);
   Value root = mul(x, r), half = mul(r, 0.5), error = normalFma(roughNeg(root), half, 0.5);
   root = normalFma(root, error, root), half = normalFma(half, error, half);
   root = normalFma(normalFma(roughNeg(root), root, x), half, root);
   return ifAny(notI(isWithin(*this, x, 0x1p-70, 0x1p126)), [&] { return one<math::SqrtOp>(x); }, root);
+}
+
+Value Code::rsqrt(Value x) {
+  const auto exact = [&] { return div(constant(x.getType(), 1), sqrt(x)); };
+  if (!approximates(x) || !hasFlushingFma(x))
+    return exact();
+  return ifAny(notI(isWithin(*this, x, 0x1p-70, 0x1p126)), exact, approximateRsqrt(x));
 }
 
 } // namespace mortise::codegen

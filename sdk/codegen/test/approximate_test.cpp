@@ -22,6 +22,7 @@ struct Function {
 const Function functions[] = {
     {"exp", [](double x) { return std::exp(x); }, [](double, double y) { return 4 * ulp(y); }},
     {"logistic", sigmoid, [](double, double y) { return 4 * ulp(y); }},
+    {"rsqrt", [](double x) { return 1 / std::sqrt(x); }, [](double, double y) { return 4 * ulp(y); }},
     {"silu", [](double x) { return x * sigmoid(x); },
      [](double x, double y) { return std::fabs(x) * 4 * ulp(sigmoid(x)) + ulp(y) / 2; }},
     {"gelu", [](double x) { return x * std::erfc(-x * std::sqrt(0.5)) / 2; },
