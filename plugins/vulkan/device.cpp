@@ -251,6 +251,7 @@ Result<void> Device::release(uint64_t address) {
     return Error{MORTISE_INVALID_ARGUMENT, "expected an address from memory_allocate, found another"};
   const Allocation gone = found->second;
   allocations.erase(found);
+  ++releases;
   lock.unlock();
   destroy(gone);
   return {};

@@ -77,9 +77,17 @@ public:
     std::vector<Allocation> staging;
     std::unique_lock<std::mutex> recording; // one thread at a time, as command pools want it
   };
-  Result<Commands> begin();
+  enum class Use : uint8_t { Once, Again };
+  Result<Commands> begin(Use use = Use::Once);
   Result<uint64_t> submit(Commands commands);
   void drop(Commands commands); // in place of submit
+  // What `submit` does, for commands that are begun for Use::Again: ends them; submits them, as often as one likes; and
+  // takes them back when all that was submitted before has happened. Commands without a handle are none.
+  Result<void> end(Commands &commands);
+  Result<uint64_t> queueUp(const Commands &commands);
+  void retire(Commands commands);
+  // Changes when memory is released: recorded copies name the buffers that they are between.
+  uint64_t released() const { return releases.load(std::memory_order_relaxed); }
   Result<void> wait(uint64_t submission);
   Result<bool> happened(uint64_t submission);
   // Orders what was recorded before against what comes.
@@ -108,8 +116,9 @@ private:
   void discard();
   Result<Allocation> make(uint64_t bytes, VkMemoryPropertyFlags wanted, VkMemoryPropertyFlags preferred);
   void destroy(const Allocation &allocation) const;
-  Result<uint64_t> reached();     // the last submission that has happened
-  void reclaim(uint64_t reached); // under queueMutex
+  Result<uint64_t> reached();                             // the last submission that has happened
+  void reclaim(uint64_t reached);                         // under queueMutex
+  Result<uint64_t> queueLocked(const Commands &commands); // likewise
 
   const Driver &driver;
   const VkPhysicalDevice physical;
@@ -149,6 +158,8 @@ private:
   mutable std::mutex memoryMutex;             // of what follows
   std::map<uint64_t, Allocation> allocations; // by the address that the host knows
   std::multimap<uint64_t, Allocation> spare;  // staging memory, by size
+
+  std::atomic<uint64_t> releases = 0;
 
   codegen::FirstError loss;
 };

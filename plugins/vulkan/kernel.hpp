@@ -3,6 +3,7 @@
 #pragma once
 
 #include "function.hpp"
+#include "recordings.hpp"
 #include "stream.hpp"
 
 #include <mortise/codegen/simt_program.hpp>
@@ -19,6 +20,10 @@ public:
 
 private:
   using GeneratedRegion::GeneratedRegion;
+  Recordings::Key keyOf(const codegen::CallAddresses &addresses) const;
+
+  bool hasCopies = false;
+  mutable Recordings recordings{device};
 };
 
 } // namespace mortise::vulkan

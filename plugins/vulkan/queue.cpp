@@ -52,7 +52,7 @@ Result<uint64_t> Device::marked() {
   return static_cast<uint64_t>(static_cast<double>(passed) * properties.limits.timestampPeriod);
 }
 
-Result<Device::Commands> Device::begin() {
+Result<Device::Commands> Device::begin(Use use) {
   if (auto there = start(); !there)
     return there.error();
   Commands commands;
@@ -80,7 +80,8 @@ Result<Device::Commands> Device::begin() {
   }
   VkCommandBufferBeginInfo info{};
   info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
-  info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+  info.flags =
+      use == Use::Once ? VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT : VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
   if (auto began = check(calls.BeginCommandBuffer(commands.handle, &info), "vkBeginCommandBuffer"); !began) {
     drop(std::move(commands));
     return began.error();
@@ -96,7 +97,7 @@ void Device::drop(Commands commands) {
   idle.push_back(commands.handle); // beginning it again resets it
 }
 
-Result<uint64_t> Device::submit(Commands commands) {
+Result<void> Device::end(Commands &commands) {
   // What the host reads after it has waited.
   VkMemoryBarrier toHost{};
   toHost.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
@@ -104,13 +105,13 @@ Result<uint64_t> Device::submit(Commands commands) {
   toHost.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
   calls.CmdPipelineBarrier(commands.handle, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
                            VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &toHost, 0, nullptr, 0, nullptr);
-  Result<void> done = check(calls.EndCommandBuffer(commands.handle), "vkEndCommandBuffer");
-  if (!done) {
-    drop(std::move(commands));
-    return done.error();
-  }
-  commands.recording.unlock();
-  std::unique_lock lock(queueMutex);
+  auto ended = check(calls.EndCommandBuffer(commands.handle), "vkEndCommandBuffer");
+  if (ended)
+    commands.recording = {};
+  return ended;
+}
+
+Result<uint64_t> Device::queueLocked(const Commands &commands) {
   const uint64_t number = submitted + 1;
   VkTimelineSemaphoreSubmitInfo values{};
   values.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
@@ -123,16 +124,36 @@ Result<uint64_t> Device::submit(Commands commands) {
   info.pCommandBuffers = &commands.handle;
   info.signalSemaphoreCount = 1;
   info.pSignalSemaphores = &timeline;
-  done = check(calls.QueueSubmit(queue, 1, &info, nullptr), "vkQueueSubmit");
-  if (!done) {
-    lock.unlock();
-    drop(std::move(commands));
+  if (auto done = check(calls.QueueSubmit(queue, 1, &info, nullptr), "vkQueueSubmit"); !done)
     return done.error();
+  return submitted = number;
+}
+
+Result<uint64_t> Device::queueUp(const Commands &commands) {
+  std::lock_guard lock(queueMutex);
+  return queueLocked(commands);
+}
+
+void Device::retire(Commands commands) {
+  if (!commands.handle)
+    return;
+  std::lock_guard lock(queueMutex);
+  inFlight.emplace_back(submitted, std::move(commands));
+}
+
+Result<uint64_t> Device::submit(Commands commands) {
+  Result<uint64_t> queued = 0;
+  if (auto ended = end(commands); ended) {
+    std::lock_guard lock(queueMutex);
+    queued = queueLocked(commands);
+    if (queued)
+      inFlight.emplace_back(*queued, std::move(commands));
+  } else {
+    queued = ended.error();
   }
-  submitted = number;
-  commands.recording = {};
-  inFlight.emplace_back(number, std::move(commands));
-  return number;
+  if (!queued)
+    drop(std::move(commands));
+  return queued;
 }
 
 Result<void> Device::wait(uint64_t submission) {

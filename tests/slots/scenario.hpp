@@ -18,6 +18,7 @@ public:
     end();
     return errors;
   }
+  static constexpr size_t calls = 3; // of the region, with the same addresses: a plugin may keep what those have it do
   // What the host has read last: where there is no error, exp(3) in each element.
   const std::vector<float> &results() const { return data; }
 
@@ -113,7 +114,7 @@ private:
     }
     try {
       compiled.emplace(device, smallGraph());
-      if (streams[1] && memory[0] && memory[1])
+      for (size_t repeated = 0; repeated < calls && streams[1] && memory[0] && memory[1]; ++repeated)
         if (auto queued = compiled->enqueue(streams[1], {memory[0]}, {memory[1]}); !queued)
           errors.push_back(queued.error());
       if (table.kernel_save) {

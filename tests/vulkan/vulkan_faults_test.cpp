@@ -103,6 +103,69 @@ TEST_F(VulkanFaults, EverythingWorksAndNothingIsLeft) {
   EXPECT_EQ(before.at("Device"), 1);
 }
 
+// The second time it is recorded to stay, and from the third on submitted as it is, with what its memory has then.
+TEST_F(VulkanFaults, CallsThatComeAgainAreNotRecordedAgain) {
+  const Region region(session.device, smallGraph());
+  MortiseStream *stream = makeStream(session.device);
+  constexpr size_t places = 20; // more than are kept
+  const MortiseAddress from = makeMemory(session.device, smallBytes),
+                       to = makeMemory(session.device, places * smallBytes);
+  const auto recordedBy = [&](size_t place, float x) {
+    const std::vector<float> numbers(smallBytes / 4, x);
+    upload(session.device, stream, from, numbers.data(), smallBytes);
+    std::vector<float> results(numbers.size());
+    session.configure("");
+    EXPECT_TRUE(region.enqueue(stream, {from}, {to + place * smallBytes}));
+    const std::map<std::string, size_t> counts = session.calls();
+    EXPECT_EQ(counts.at("vkQueueSubmit"), 1U);
+    download(session.device, stream, results.data(), to + place * smallBytes, smallBytes);
+    EXPECT_FLOAT_EQ(results.front(), std::exp(2 * x));
+    EXPECT_FLOAT_EQ(results.back(), std::exp(2 * x));
+    return counts.contains("vkBeginCommandBuffer");
+  };
+  EXPECT_TRUE(recordedBy(0, 1));
+  EXPECT_TRUE(recordedBy(0, 2));
+  EXPECT_FALSE(recordedBy(0, 3));
+  EXPECT_TRUE(recordedBy(1, 4)); // another address
+  EXPECT_FALSE(recordedBy(0, 5));
+  for (size_t place = 2; place < places; ++place)
+    EXPECT_TRUE(recordedBy(place, 1));
+  EXPECT_TRUE(recordedBy(0, 2)); // forgotten meanwhile
+  EXPECT_TRUE(recordedBy(0, 3));
+  EXPECT_FALSE(recordedBy(0, 4));
+  freeMemory(session.device, from, smallBytes), freeMemory(session.device, to, places * smallBytes);
+  destroyStream(stream);
+}
+
+// A recorded copy names buffers, of which one may be gone while another one has its address.
+TEST_F(VulkanFaults, RecordedCopiesEndWithTheMemoryThatTheyNamed) {
+  Network net;
+  net.output(net.op("reshape", {net.input(MORTISE_F32, {64, 128})}, {ints("shape", {8192})}));
+  const Region region(session.device, net.finish());
+  MortiseStream *stream = makeStream(session.device);
+  const MortiseAddress from = makeMemory(session.device, smallBytes);
+  const auto records = [&](MortiseAddress to, float x) {
+    const std::vector<float> numbers(smallBytes / 4, x);
+    upload(session.device, stream, from, numbers.data(), smallBytes);
+    session.configure("");
+    EXPECT_TRUE(region.enqueue(stream, {from}, {to}));
+    const bool isRecorded = session.calls().contains("vkBeginCommandBuffer");
+    std::vector<float> results(numbers.size());
+    download(session.device, stream, results.data(), to, smallBytes);
+    EXPECT_EQ(results, numbers);
+    return isRecorded;
+  };
+  for (int round = 0; round < 2; ++round) {
+    const MortiseAddress to = makeMemory(session.device, smallBytes);
+    EXPECT_TRUE(records(to, 1));
+    EXPECT_TRUE(records(to, 2));
+    EXPECT_FALSE(records(to, 3));
+    freeMemory(session.device, to, smallBytes);
+  }
+  freeMemory(session.device, from, smallBytes);
+  destroyStream(stream);
+}
+
 constexpr struct {
   VkResult result;
   const char *name;
